@@ -76,17 +76,20 @@ pub(crate) fn identify_place(section: &Section) -> String {
 /// # Errors
 ///
 /// The host or the socket cannot be used.
-pub(crate) fn open_way(section: &Section, socket: &Path) -> Result<ClusterConnection, SiteError> {
+pub(crate) fn open_connection(
+    section: &Section,
+    socket: &Path,
+) -> Result<ClusterConnection, SiteError> {
     Ok(match section.ssh {
         Some(_) => ClusterConnection::Ssh(open_ssh(section, socket)?),
-        None => ClusterConnection::Here(Arc::new(ChildProcessExecutor::of_this_process())),
+        None => ClusterConnection::Here(Arc::new(ChildProcessExecutor::with_process_environment())),
     })
 }
 
 /// Returns the way to a site that is reached over SSH.
 ///
 /// # Errors
-/// As for [`open_way`].
+/// As for [`open_connection`].
 pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExecutor>, SiteError> {
     let ssh = SshConfig {
         host: section.ssh.clone().unwrap_or_default(),

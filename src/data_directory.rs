@@ -66,11 +66,11 @@ pub enum DataDirectoryError {
 /// # Errors
 ///
 /// The directory cannot be made, or others can change it.
-pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
-    check(path)?;
+pub fn prepare_data_directory(path: &Path) -> Result<(), DataDirectoryError> {
+    check_data_directory(path)?;
     cospan_durable::make_directory(path).map_err(unusable_error(path))?;
     // Another process may have made it first.
-    check(path)
+    check_data_directory(path)
 }
 
 /// Checks who else can change the directory, or put another in its place. A directory that does not
@@ -79,12 +79,12 @@ pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
 /// # Errors
 ///
 /// Others can change the directory.
-pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
+pub fn check_data_directory(path: &Path) -> Result<(), DataDirectoryError> {
     let whole = std::path::absolute(path).map_err(unusable_error(path))?;
     for above in whole.ancestors().skip(1) {
         check_above(path, above)?;
     }
-    let Some(found) = look_at(path, &whole)? else {
+    let Some(found) = read_metadata(path, &whole)? else {
         return Ok(());
     };
     if found.is_symlink() {
@@ -137,7 +137,7 @@ fn unusable_error(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError 
 }
 
 /// Returns the metadata of a place, without following a link; `None` if nothing is there.
-fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryError> {
+fn read_metadata(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryError> {
     match std::fs::symlink_metadata(place) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -148,7 +148,7 @@ fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryE
 /// Checks a directory above, or a link to one. Of the link itself only the owner counts. Its target
 /// is checked as a directory above, together with everything above that.
 fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
-    let Some(found) = look_at(path, above)? else {
+    let Some(found) = read_metadata(path, above)? else {
         return Ok(());
     };
     let us = rustix::process::geteuid().as_raw();
@@ -165,7 +165,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
             .ancestors()
             .try_for_each(|above| check_above(path, above));
     }
-    if found.is_dir() && can_be_changed(&found) {
+    if found.is_dir() && can_others_change(&found) {
         return Err(DataDirectoryError::Above {
             path: path.into(),
             above: above.into(),
@@ -180,7 +180,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
 
 /// Returns true if others can rename entries of a directory. In a sticky directory only owners can.
 /// The user's own group, which many systems give to each user, counts as the user.
-fn can_be_changed(found: &Metadata) -> bool {
+fn can_others_change(found: &Metadata) -> bool {
     let ours = [ROOT, rustix::process::getegid().as_raw()].contains(&found.gid());
     let wide = if ours {
         BY_OTHERS
@@ -201,18 +201,18 @@ mod tests {
     }
 
     fn refused(path: &Path) -> String {
-        prepare(path).unwrap_err().to_string()
+        prepare_data_directory(path).unwrap_err().to_string()
     }
 
     #[test]
     fn one_that_is_missing_is_made_for_its_user_alone() {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("a/b");
-        prepare(&data).unwrap();
+        prepare_data_directory(&data).unwrap();
         assert_eq!(std::fs::metadata(&data).unwrap().mode() & 0o777, 0o700);
-        prepare(&data).unwrap();
+        prepare_data_directory(&data).unwrap();
         set_mode(&data, 0o755);
-        prepare(&data).unwrap();
+        prepare_data_directory(&data).unwrap();
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
                 "{said}"
             );
             set_mode(&data, 0o700);
-            prepare(&data).unwrap();
+            prepare_data_directory(&data).unwrap();
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
             assert!(!shared.join("ours").exists(), "nothing was made");
         }
         set_mode(&shared, 0o1777);
-        prepare(&data).unwrap();
+        prepare_data_directory(&data).unwrap();
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         let link = home.path().join("link");
         std::fs::create_dir_all(open.join("in")).unwrap();
         symlink(open.join("in"), &link).unwrap();
-        prepare(&link.join("data")).unwrap();
+        prepare_data_directory(&link.join("data")).unwrap();
         set_mode(&open, 0o777);
         let said = refused(&link.join("data"));
         assert!(

@@ -11,7 +11,7 @@ const UNKNOWN: Bytes = Bytes(1 << 30);
 
 /// Returns the smallest of the machine's memory, the limits of this process's control groups, and
 /// its resource limits.
-pub(crate) fn limit() -> Bytes {
+pub(crate) fn memory_limit() -> Bytes {
     let limits = [Resource::As, Resource::Data].map(|resource| getrlimit(resource).current);
     let limits = limits.into_iter().flatten().map(Bytes);
     limits
@@ -75,7 +75,7 @@ fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn least(files: &[(&str, &str)]) -> Option<Bytes> {
+    fn least_limit(files: &[(&str, &str)]) -> Option<Bytes> {
         let root = tempfile::tempdir().unwrap();
         for (file, text) in files {
             let file = root.path().join(file);
@@ -92,20 +92,20 @@ mod tests {
 
     #[test]
     fn the_tightest_control_group_bounds_what_the_machine_has() {
-        assert_eq!(least(&[MACHINE]), Some(Bytes(24_576_000 * 1_024)));
+        assert_eq!(least_limit(&[MACHINE]), Some(Bytes(24_576_000 * 1_024)));
         let group = ("proc/self/cgroup", "0::/system.slice/cospan.service\n");
         let own = |text| ("sys/fs/cgroup/system.slice/cospan.service/memory.max", text);
         let above = ("sys/fs/cgroup/system.slice/memory.max", "600000000\n");
         assert_eq!(
-            least(&[MACHINE, group, own("max\n")]),
+            least_limit(&[MACHINE, group, own("max\n")]),
             Some(Bytes(24_576_000 * 1_024))
         );
         assert_eq!(
-            least(&[MACHINE, group, own("700000000\n")]),
+            least_limit(&[MACHINE, group, own("700000000\n")]),
             Some(Bytes(700_000_000))
         );
         assert_eq!(
-            least(&[MACHINE, group, own("700000000\n"), above]),
+            least_limit(&[MACHINE, group, own("700000000\n"), above]),
             Some(Bytes(600_000_000))
         );
     }
@@ -117,13 +117,16 @@ mod tests {
             "9:cpu,memory:/docker/1f\n1:name=systemd:/x\n",
         );
         let top = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000000\n");
-        assert_eq!(least(&[MACHINE, group, top]), Some(Bytes(500_000_000)));
+        assert_eq!(
+            least_limit(&[MACHINE, group, top]),
+            Some(Bytes(500_000_000))
+        );
     }
 
     #[test]
     fn where_nothing_says_how_much_there_is_nothing_is_made_up() {
         assert_eq!(
-            least(&[("proc/meminfo", "nonsense"), ("proc/self/cgroup", "::")]),
+            least_limit(&[("proc/meminfo", "nonsense"), ("proc/self/cgroup", "::")]),
             None
         );
     }

@@ -98,7 +98,7 @@ pub(crate) fn wait_for_end(signals: &mut Signals) -> Option<i32> {
 }
 
 /// Returns the name of a signal for people.
-pub(crate) fn name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     let known = signal_hook::low_level::signal_name(signal).map(str::to_owned);
     known.unwrap_or_else(|| match signal {
         SIGPWR => "SIGPWR".to_owned(),

@@ -35,7 +35,7 @@ enum DirectoryRelation {
 }
 
 impl DirectoryRelation {
-    fn of(one: &Path, other: &Path) -> Option<Self> {
+    fn relation_of(one: &Path, other: &Path) -> Option<Self> {
         match (one.starts_with(other), other.starts_with(one)) {
             (true, true) => Some(Self::At),
             (true, false) => Some(Self::Within),
@@ -114,7 +114,7 @@ pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteR
         };
         let other = before.iter().find_map(|(other, theirs, knew)| {
             let may_be = site.ssh == other.ssh && !(is_known && *knew);
-            let lies = DirectoryRelation::of(&root, theirs).filter(|_| may_be)?;
+            let lies = DirectoryRelation::relation_of(&root, theirs).filter(|_| may_be)?;
             Some(RootProblem::Other(
                 lies,
                 other.name.to_string(),
@@ -124,7 +124,7 @@ pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteR
         let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
         let in_data = kept.find_map(|kept| {
             Some(RootProblem::Data(
-                DirectoryRelation::of(&root, kept)?,
+                DirectoryRelation::relation_of(&root, kept)?,
                 kept.clone(),
             ))
         });
@@ -145,22 +145,22 @@ fn wrong_root(site: &Site, why: RootProblem) -> InvalidSiteRoot {
 /// Returns the path of a root, and true if it is the site's already. Roots on other machines are
 /// checked there.
 fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), UnfitRootError> {
-    let is_known = is_known(site, data);
+    let is_known = is_known_root(site, data);
     if site.ssh.is_some() {
         let root: PathBuf = site.root.components().collect();
         if !is_known {
-            root_place::check_name(&root)?;
+            root_place::check_root_path(&root)?;
         }
         return Ok((root, is_known));
     }
     let is_ours =
-        is_known || root_place::check_place(&site.root, &site.name)? == RootPlaceState::Ours;
+        is_known || root_place::check_root_place(&site.root, &site.name)? == RootPlaceState::Ours;
     Ok((root_place::resolve_existing(&site.root), is_ours))
 }
 
 /// Returns true if a server has made this root before. A server does so once: a root that is
 /// missing now may come back.
-pub(crate) fn is_known(site: &Site, data: &Path) -> bool {
+pub(crate) fn is_known_root(site: &Site, data: &Path) -> bool {
     let heard_of = std::fs::read(data.join("sites").join(site.name.as_str()));
     heard_of.is_ok_and(|place| place == cluster_config::identify_place(site).as_bytes())
 }
@@ -169,7 +169,7 @@ pub(crate) fn is_known(site: &Site, data: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn told(text: &str, data: &Path) -> Vec<String> {
+    fn wrong_root_texts(text: &str, data: &Path) -> Vec<String> {
         let config = Config::parse(Path::new("cospan.toml"), text)
             .unwrap()
             .config;
@@ -198,17 +198,21 @@ mod tests {
                 (data.join("store"), "lies inside the data directory"),
                 (home.path().into(), "contains the data directory"),
             ] {
-                let said = told(&site("one", &root, kind), &data);
+                let said = wrong_root_texts(&site("one", &root, kind), &data);
                 assert!(said.len() == 1 && said[0].contains(lies), "{said:?}");
             }
             let beside = site("one", &home.path().join("one"), kind);
-            assert_eq!(told(&beside, &data), [""; 0]);
+            assert_eq!(wrong_root_texts(&beside, &data), [""; 0]);
             let store = home.path().join("disk/store");
             let text = format!(
                 "[store]\ndirectory = {store:?}\n{}",
                 site("one", &store, kind)
             );
-            assert_eq!(told(&text, &data).len(), 1, "the store is no root either");
+            assert_eq!(
+                wrong_root_texts(&text, &data).len(),
+                1,
+                "the store is no root either"
+            );
         }
         assert!(!data.exists(), "nothing was made");
     }
@@ -222,36 +226,40 @@ mod tests {
         for kinds in [[LOCAL, LOCAL], [LOCAL, SLURM], [FAR, FAR]] {
             let [one, other] = kinds;
             let text = site("outer", &outer, one) + &site("inner", &inner, other);
-            let said = told(&text, &data);
+            let said = wrong_root_texts(&text, &data);
             assert!(
                 said.len() == 1 && said[0].contains("lies inside the root of site outer"),
                 "{said:?}"
             );
             let text = site("inner", &inner, other) + &site("outer", &outer, one);
-            assert!(told(&text, &data)[0].contains("contains the root of site inner"));
+            assert!(wrong_root_texts(&text, &data)[0].contains("contains the root of site inner"));
         }
         let apart =
             site("one", &outer, FAR) + &site("two", &inner, "kind = \"slurm\"\nssh = \"other\"");
-        assert_eq!(told(&apart, &data), [""; 0], "on another machine");
+        assert_eq!(
+            wrong_root_texts(&apart, &data),
+            [""; 0],
+            "on another machine"
+        );
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::write(outer.join("site-id"), "cospan site outer\n").unwrap();
         std::fs::write(inner.join("site-id"), "cospan site inner\n").unwrap();
         let old = site("outer", &outer, LOCAL) + &site("inner", &inner, LOCAL);
-        assert_eq!(told(&old, &data), [""; 0]);
+        assert_eq!(wrong_root_texts(&old, &data), [""; 0]);
     }
 
     #[test]
     fn directories_of_the_system_are_refused_on_machines_that_are_not_looked_at() {
         let home = tempfile::tempdir().unwrap();
         for root in ["/", "/home", "/tmp/", "/usr/lib/new"] {
-            let said = told(&site("one", Path::new(root), FAR), home.path());
+            let said = wrong_root_texts(&site("one", Path::new(root), FAR), home.path());
             assert!(
                 said.len() == 1 && said[0].contains("like /"),
                 "{root}: {said:?}"
             );
         }
         assert_eq!(
-            told(
+            wrong_root_texts(
                 &site("one", Path::new("/home/you/cospan"), FAR),
                 home.path()
             ),

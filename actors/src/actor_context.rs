@@ -77,12 +77,12 @@ impl ChangedObjectSets {
     }
 
     /// Takes the jobs whose place in the claiming queue may have changed.
-    pub fn take_claims(&self) -> BTreeSet<JobId> {
+    pub fn take_claiming_jobs(&self) -> BTreeSet<JobId> {
         std::mem::take(&mut lock(&self.claims))
     }
 
     /// Takes the jobs whose reserved start may be brought forward, or may no longer.
-    pub fn take_promised(&self) -> BTreeSet<JobId> {
+    pub fn take_reschedulable_jobs(&self) -> BTreeSet<JobId> {
         std::mem::take(&mut lock(&self.promised))
     }
 }
@@ -246,22 +246,22 @@ impl SharedState {
     }
 
     /// Follows committed changes from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
+    pub fn subscribe_to_changes(&self) -> broadcast::Receiver<CommittedChange> {
         self.stream.subscribe()
     }
 
     /// Notes that the co-allocator died in this job's turn.
-    pub(crate) fn note_suspect(&self, job: JobId) {
+    pub(crate) fn note_crash_suspect(&self, job: JobId) {
         *lock(&self.suspects).entry(job).or_default() += 1;
     }
 
     /// Clears the suspicion against a job that is held, or gone.
-    pub(crate) fn clear_suspect(&self, job: JobId) {
+    pub(crate) fn clear_crash_suspect(&self, job: JobId) {
         lock(&self.suspects).remove(&job);
     }
 
     /// Lists the jobs in whose turn the co-allocator died, and how often.
-    pub(crate) fn suspected_jobs(&self) -> BTreeMap<JobId, u32> {
+    pub(crate) fn crash_suspects(&self) -> BTreeMap<JobId, u32> {
         lock(&self.suspects).clone()
     }
 
@@ -281,7 +281,7 @@ impl SharedState {
     }
 
     /// Returns how long a submission to a site may still take effect after its reply was lost.
-    pub(crate) fn settle_time(&self, site: &SiteName) -> DurationMs {
+    pub(crate) fn submission_settle_time(&self, site: &SiteName) -> DurationMs {
         self.settings
             .submit_settle
             .get(site)
@@ -290,13 +290,13 @@ impl SharedState {
     }
 
     /// Returns the request that a job makes of sites.
-    pub(crate) fn request_of(&self, job: &Job) -> Arc<PlacementRequest> {
+    pub(crate) fn placement_request_of(&self, job: &Job) -> Arc<PlacementRequest> {
         let request = self.recent.request_of(job, &self.settings.default_policies);
-        self.asked_by_owner(request, &job.owner)
+        self.add_owner_if_barred(request, &job.owner)
     }
 
     /// Puts its owner's name on a request, if any site may be closed to that owner alone.
-    pub(crate) fn asked_by_owner(
+    pub(crate) fn add_owner_if_barred(
         &self,
         request: Arc<PlacementRequest>,
         owner: &KeyName,
@@ -310,8 +310,8 @@ impl SharedState {
 
     /// Returns when a job's processors are to be claimed next; `None` once it no longer waits for
     /// that.
-    pub(crate) fn claim_time(&self, job: &Job) -> Option<Timestamp> {
-        job.claim_time(&self.settings.job)
+    pub(crate) fn next_claim_time(&self, job: &Job) -> Option<Timestamp> {
+        job.next_claim_time(&self.settings.job)
     }
 
     /// The labels of a site; none until it answered.
@@ -324,7 +324,7 @@ impl SharedState {
     }
 
     /// Returns true if content is at a site, whole and checked.
-    pub(crate) fn copy_is_ready(&self, digest: Digest, site: &SiteName) -> bool {
+    pub(crate) fn is_copy_ready(&self, digest: Digest, site: &SiteName) -> bool {
         let key = (digest, site.clone());
         self.view
             .load()
@@ -334,8 +334,8 @@ impl SharedState {
     }
 
     /// Follows one committed change: counts it, and asks the actors concerned to look.
-    pub(crate) fn follow_change(&self, seq: Seq, change: JournalChange) {
-        chaos::note_in_flight(|| {
+    pub(crate) fn notify_of_change(&self, seq: Seq, change: JournalChange) {
+        chaos::note_jobs_in_flight(|| {
             self.view
                 .load()
                 .jobs
@@ -347,10 +347,10 @@ impl SharedState {
             JournalChange::NewJobs(jobs) => {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
                 lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
-                self.count_phases(None, jobs.iter());
+                self.update_phase_counts(None, jobs.iter());
                 self.actors.co_allocator.request_look_of(&());
             }
-            JournalChange::Job { old, new, events } => self.follow_job(old, new, events),
+            JournalChange::Job { old, new, events } => self.notify_of_job_change(old, new, events),
             JournalChange::JobArchived { job, .. } => {
                 self.metrics
                     .jobs
@@ -359,7 +359,7 @@ impl SharedState {
                 count_live_reservations(&self.metrics.reservations, job, -1);
             }
             JournalChange::Site { old, new } => {
-                self.live.note_change();
+                self.live.note_placement_change();
                 self.actors.clusters.request_look_of(&new.site);
                 if old.as_ref().is_none_or(|old| old.shared != new.shared) {
                     let parts = new
@@ -379,12 +379,12 @@ impl SharedState {
                 }
             }
             JournalChange::Copy { key, old, new } => {
-                self.live.note_change();
-                self.follow_copy(key, old.as_deref(), new.as_deref());
+                self.live.note_placement_change();
+                self.notify_of_copy_change(key, old.as_deref(), new.as_deref());
             }
             JournalChange::File { old, new, .. } => {
-                self.live.note_change();
-                self.follow_file(old.as_deref(), new.as_deref());
+                self.live.note_placement_change();
+                self.notify_of_file_change(old.as_deref(), new.as_deref());
             }
             JournalChange::IdsReserved { .. }
             | JournalChange::Swept(_)
@@ -398,7 +398,7 @@ impl SharedState {
         }
     }
 
-    fn count_phases<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
+    fn update_phase_counts<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
         let jobs = &self.metrics.jobs;
         if let Some(old) = old {
             jobs.with_label_values(&[old.phase.kind().as_str()]).dec();
@@ -408,7 +408,7 @@ impl SharedState {
         }
     }
 
-    fn follow_job(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
+    fn notify_of_job_change(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
         // The end of a run may give another one of its sweep its turn.
         let limited = new
             .spec
@@ -424,7 +424,7 @@ impl SharedState {
         if queues_change {
             lock(&self.dirty.jobs).insert(new.id);
         }
-        if has_unclaimed(old) || has_unclaimed(new) {
+        if has_unclaimed_components(old) || has_unclaimed_components(new) {
             lock(&self.dirty.claims).insert(new.id);
             self.actors.claimer.request_look_of(&());
         }
@@ -441,16 +441,16 @@ impl SharedState {
             self.actors.notifier.request_look_of(&());
         }
         if old.phase.kind() != new.phase.kind() {
-            self.count_phases(Some(old), std::iter::once(new));
+            self.update_phase_counts(Some(old), std::iter::once(new));
         }
-        crate::job::count_step(&self.metrics, old, new, events);
+        crate::job::count_job_step(&self.metrics, old, new, events);
         let before = cospan_domain::job::demands::needed_digests(old);
         let after = cospan_domain::job::demands::needed_digests(new);
         if before != after {
             lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
             self.actors.data_manager.request_look_of(&());
         }
-        crate::claimer::note_refusals(&self.live, &self.settings.job, (old, new), events);
+        crate::claimer::note_refused_claims(&self.live, &self.settings.job, (old, new), events);
         self.notify_sites(old, new);
         // Other changes of a job matter to jobs that wait, if any do.
         if queues_change || self.live.is_placement_awaited() {
@@ -475,7 +475,7 @@ impl SharedState {
             // Live attempts are polled already, though seldom while they wait in the queue.
             if before.is_none_or(|before| {
                 before.may_live() != component.run.may_live()
-                    || before.waits_at_site() != component.run.waits_at_site()
+                    || before.is_queued_at_site() != component.run.is_queued_at_site()
             }) {
                 self.actors.clusters.request_look_of(&placement.site);
             }
@@ -508,7 +508,7 @@ impl SharedState {
         }
     }
 
-    fn follow_copy(
+    fn notify_of_copy_change(
         &self,
         key: &(Digest, SiteName),
         old: Option<&CopyRecord>,
@@ -524,7 +524,8 @@ impl SharedState {
         let new_usage = new.map(|copy| (copy.usage, copy.is_ready()));
         if self.settings.staging.contains_key(&key.1) && old_usage != new_usage {
             // A copy that is kept may have to make room.
-            let unused = transfer::unused_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
+            let unused =
+                transfer::unused_copies_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
             self.mark_copies_dirty(unused.into_iter());
         }
@@ -535,7 +536,7 @@ impl SharedState {
             .for_each(|job| self.actors.jobs.request_look_of(job));
     }
 
-    fn follow_file(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
+    fn notify_of_file_change(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
         self.mark_copies_dirty(old.into_iter().chain(new).flat_map(transfer::pinned_copies));
         // Jobs may have waited for a replica.
         self.actors.co_allocator.request_look_of(&());
@@ -550,10 +551,11 @@ impl SharedState {
     }
 }
 
-fn has_unclaimed(job: &Job) -> bool {
+fn has_unclaimed_components(job: &Job) -> bool {
     let claims = matches!(
         job.phase,
         JobPhase::Placed { .. } | JobPhase::Claiming { .. }
     );
-    job.restarting().next().is_some() || (claims && job.unclaimed_components().next().is_some())
+    job.restarting_components().next().is_some()
+        || (claims && job.unclaimed_components().next().is_some())
 }

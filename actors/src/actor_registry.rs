@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use actix::prelude::SendError;
 use actix::{Actor, Addr, Handler, Message};
 use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 
 /// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
@@ -21,7 +21,7 @@ pub struct DirtyFlag(Arc<AtomicBool>);
 
 impl DirtyFlag {
     /// Clears the bit; returns true if it was set.
-    pub fn take_look(&self) -> bool {
+    pub fn take_owed_look(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
 
@@ -75,7 +75,7 @@ where
             return;
         }
         if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
-            && !bug(PlantedBug::DropLook)
+            && !is_planted(PlantedBug::DropLook)
         {
             // Later callers find the bit set and send nothing, so this call waits for room. The bit
             // allows one such wait an actor.
@@ -107,7 +107,7 @@ where
     }
 
     /// Enters an actor's new life.
-    pub fn enter_actor(&self, key: K, entry: RegisteredActor<A>) {
+    pub fn register_actor(&self, key: K, entry: RegisteredActor<A>) {
         self.lock().insert(key, entry);
     }
 

@@ -138,7 +138,7 @@ impl Default for SiteQuerySettings {
 
 impl SiteQuerySettings {
     /// Returns how long a query to this site may take.
-    pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
+    pub fn query_timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts
             .get(site)
             .copied()
@@ -171,7 +171,7 @@ impl Default for BidSettings {
 /// The memory that jobs may take, by their [`footprint`]: those that wait or run, and those that
 /// ended and are not in the archive yet.
 ///
-/// [`footprint`]: cospan_domain::job::spec::JobSpec::footprint
+/// [`footprint`]: cospan_domain::job::spec::JobSpec::memory_footprint
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobMemoryLimits {
     /// The bound for all jobs together.

@@ -11,7 +11,7 @@ thread_local! {
 
 /// The number of messages that actors on this thread have handled so far. A simulated control plane
 /// has all of its actors on one thread.
-pub fn handled_messages() -> u64 {
+pub fn handled_message_count() -> u64 {
     MESSAGES.get()
 }
 
@@ -93,7 +93,7 @@ mod quiet {
 
     /// Notes how many jobs are accepted and not ended. They are counted only in a chaos build.
     #[inline(always)]
-    pub fn note_in_flight(_: impl FnOnce() -> usize) {}
+    pub fn note_jobs_in_flight(_: impl FnOnce() -> usize) {}
 
     /// Passes a point.
     #[inline(always)]
@@ -101,28 +101,29 @@ mod quiet {
 
     /// Passes a point for an effect of this name.
     #[inline(always)]
-    pub fn reach_for(_: &str, _: CrashPoint) {}
+    pub fn reach_for_effect(_: &str, _: CrashPoint) {}
 
     /// Passes a point for each of these effects.
     #[inline(always)]
-    pub fn reach_each(_: &[&'static str], _: CrashPoint) {}
+    pub fn reach_for_effects(_: &[&'static str], _: CrashPoint) {}
 
     /// Lists the effects that a record makes due.
     #[inline(always)]
-    pub fn effects_of(_: &Job, _: Timestamp) -> Vec<&'static str> {
+    pub fn due_effect_names(_: &Job, _: Timestamp) -> Vec<&'static str> {
         Vec::new()
     }
 
     /// Names the call that a site is due next about shared reservations.
     #[inline(always)]
-    pub fn due_calls_of(_: &SiteRecord) -> Vec<&'static str> {
+    pub fn due_site_call_names(_: &SiteRecord) -> Vec<&'static str> {
         Vec::new()
     }
 }
 
 #[cfg(not(cospan_chaos))]
 pub use quiet::{
-    due_calls_of, effects_of, enter_handler, note_in_flight, reach_each, reach_for, reach_point,
+    due_effect_names, due_site_call_names, enter_handler, note_jobs_in_flight, reach_for_effect,
+    reach_for_effects, reach_point,
 };
 
 #[cfg(cospan_chaos)]
@@ -130,6 +131,6 @@ mod chaos_points;
 
 #[cfg(cospan_chaos)]
 pub use chaos_points::{
-    due_calls_of, effects_of, enter_handler, load_plan, note_in_flight, reach_each, reach_for,
-    reach_point, set_panic_hook,
+    due_effect_names, due_site_call_names, enter_handler, load_plan, note_jobs_in_flight,
+    reach_for_effect, reach_for_effects, reach_point, set_panic_hook,
 };

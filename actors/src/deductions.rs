@@ -64,7 +64,7 @@ impl Deductions {
         }
     }
 
-    pub(crate) fn lock(&self) -> LockedLedgers<'_> {
+    pub(crate) fn lock_ledgers(&self) -> LockedLedgers<'_> {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         LockedLedgers {
             ledgers,
@@ -74,23 +74,26 @@ impl Deductions {
 
     /// Returns what is deducted from a site.
     pub fn deducted_at(&self, site: &SiteName) -> DeductedAmounts {
-        self.lock().deducted_at(site).cloned().unwrap_or_default()
+        self.lock_ledgers()
+            .total_deducted_at(site)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Ends the deductions that lasted too long.
     pub(crate) fn expire_deductions(&self, now: Timestamp) {
-        self.lock().end_expired(now);
+        self.lock_ledgers().end_expired(now);
     }
 
     /// The number of plans that are neither committed nor dropped.
-    pub fn open_plans(&self) -> usize {
-        self.lock().len()
+    pub fn open_plan_count(&self) -> usize {
+        self.lock_ledgers().len()
     }
 }
 
 impl DeductionHolder {
     pub(crate) fn new(shared: Arc<SharedState>) -> Self {
-        let holder = shared.deductions.lock().new_holder();
+        let holder = shared.deductions.lock_ledgers().register_holder();
         Self { shared, holder }
     }
 
@@ -103,7 +106,7 @@ impl DeductionHolder {
             .map_or_else(Default::default, |job| job.round);
         self.shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .open_plan(job, round, self.holder, until)
     }
 
@@ -115,9 +118,9 @@ impl DeductionHolder {
         uses: impl Iterator<Item = (SiteName, DeductedAmounts)>,
     ) -> DeductionKey {
         let key = self.open_plan(job, now + LEASE);
-        let mut ledgers = self.shared.deductions.lock();
+        let mut ledgers = self.shared.deductions.lock_ledgers();
         for (site, deducted) in uses {
-            let at = ledgers.number_of(&site);
+            let at = ledgers.ledger_number(&site);
             ledgers.deduct_more(&key, at, deducted);
         }
         key
@@ -125,19 +128,19 @@ impl DeductionHolder {
 
     /// Ends the plan of a job that has decided, or changed; returns true if anything was deducted
     /// for it.
-    pub(crate) fn end_job(&self, job: JobId) -> bool {
+    pub(crate) fn end_plan_of_job(&self, job: JobId) -> bool {
         self.shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .end_plans_of_job(job, self.holder)
     }
 
     /// Lists the jobs of which a plan of this life lasted too long.
-    pub(crate) fn take_lapsed_jobs(&self, now: Timestamp) -> Vec<JobId> {
-        let mut ledgers = self.shared.deductions.lock();
+    pub(crate) fn take_expired_jobs(&self, now: Timestamp) -> Vec<JobId> {
+        let mut ledgers = self.shared.deductions.lock_ledgers();
         ledgers.end_expired(now);
         ledgers
-            .take_lapsed(self.holder)
+            .take_lapsed_plans(self.holder)
             .into_iter()
             .map(|key| key.job)
             .collect()
@@ -148,7 +151,7 @@ impl Drop for DeductionHolder {
     fn drop(&mut self) {
         self.shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .end_plans_of_holder(self.holder);
     }
 }
@@ -156,11 +159,11 @@ impl Drop for DeductionHolder {
 impl SharedState {
     /// Lists what is deducted from sites and owned by no job: there must be nothing. A deduction
     /// that ended just now is no fault.
-    pub fn provisional_leaks(&self) -> Vec<LeakedDeduction> {
+    pub fn deduction_leaks(&self) -> Vec<LeakedDeduction> {
         let view = self.view.load();
         let now = self.clock.now();
         self.deductions
-            .lock()
+            .lock_ledgers()
             .find_leaks(now - LEASE, |key: &DeductionKey| {
                 view.jobs.get(&key.job).is_some_and(|job| !job.is_final())
             })

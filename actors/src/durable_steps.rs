@@ -93,7 +93,7 @@ impl<M: StateMachine> RecordInbox<M> {
     /// Takes in a command that makes nothing due: it is decided now, counts for later decisions,
     /// and is written with the next change. If it is lost before, the call that it answers is still
     /// due, and is made again.
-    pub(crate) fn note_ahead(
+    pub(crate) fn decide_without_writing(
         &mut self,
         command: M::Command,
         parameters: &M::Parameters,
@@ -204,11 +204,11 @@ mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
-    use crate::transfer::testing::{content, key, queued};
+    use crate::transfer::testing::{content, key, queued_job};
 
     #[test]
     fn a_refusal_is_told_once_what_it_rests_on_is_durable() {
-        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued_job(1, content(1))));
         let (reply, mut refused) = oneshot::channel();
         steps.push_command(JobCommand::Cancel(key()), None);
         steps.push_command(JobCommand::SetPriority(Priority::High, key()), Some(reply));
@@ -227,8 +227,8 @@ mod tests {
     fn what_was_noted_counts_at_once_and_is_written_with_the_next_change() {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
-        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
-        steps.note_ahead(
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued_job(1, content(1))));
+        steps.decide_without_writing(
             JobCommand::SetPriority(Priority::High, key()),
             &parameters,
             now,
@@ -260,8 +260,8 @@ mod tests {
     fn who_is_refused_because_of_what_was_noted_hears_it_once_that_is_durable() {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
-        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
-        steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued_job(1, content(1))));
+        steps.decide_without_writing(JobCommand::Cancel(key()), &parameters, now);
         let (reply, mut refused) = oneshot::channel();
         steps.push_command(JobCommand::Freeze(key()), Some(reply));
         let step = steps
@@ -281,9 +281,9 @@ mod tests {
     fn what_was_noted_on_a_record_that_had_moved_on_is_void() {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
-        let job = Arc::new(queued(1, content(1)));
+        let job = Arc::new(queued_job(1, content(1)));
         let mut steps = RecordInbox::<JobMachine>::new(job.clone());
-        steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
+        steps.decide_without_writing(JobCommand::Cancel(key()), &parameters, now);
         steps.reset_to(job);
         assert!(steps.noted_state().is_none());
     }

@@ -39,7 +39,7 @@ struct TurnTable {
 }
 
 impl TurnTable {
-    fn may_take(&self, owner: &TurnOwner) -> bool {
+    fn may_take_turn(&self, owner: &TurnOwner) -> bool {
         let in_all: usize = self.taken.values().sum();
         match self.taken.get(owner) {
             None => in_all < IN_ALL,
@@ -48,7 +48,7 @@ impl TurnTable {
     }
 
     /// Takes a turn for the next owner in the round that waits and may have one.
-    fn take_next(&mut self) -> Option<(TurnOwner, oneshot::Sender<TurnPermit>)> {
+    fn take_next_waiting(&mut self) -> Option<(TurnOwner, oneshot::Sender<TurnPermit>)> {
         self.waiting.retain(|_, line| {
             line.retain(|place| !place.is_closed());
             !line.is_empty()
@@ -59,14 +59,14 @@ impl TurnTable {
             .cloned()
             .partition(|owner| *owner <= self.latest);
         let mut round = after.into_iter().chain(before);
-        let owner = round.find(|owner| self.may_take(owner))?;
+        let owner = round.find(|owner| self.may_take_turn(owner))?;
         let place = self.waiting.get_mut(&owner)?.pop_front()?;
         *self.taken.entry(owner.clone()).or_default() += 1;
         self.latest = owner.clone();
         Some((owner, place))
     }
 
-    fn give_back(&mut self, owner: &TurnOwner) {
+    fn return_turn(&mut self, owner: &TurnOwner) {
         if let Some(taken) = self.taken.get_mut(owner) {
             *taken -= 1;
         }
@@ -87,13 +87,13 @@ impl FairTurns {
             .entry(owner)
             .or_default()
             .push_back(place);
-        self.hand_out();
+        self.hand_out_turns();
         turn.await
     }
 
-    fn hand_out(&self) {
+    fn hand_out_turns(&self) {
         loop {
-            let next = self.lock().take_next();
+            let next = self.lock().take_next_waiting();
             let Some((owner, place)) = next else { return };
             let turns = self.clone();
             // Who has stopped waiting meanwhile drops the turn, which gives it back.
@@ -116,8 +116,8 @@ impl fmt::Debug for FairTurns {
 
 impl Drop for TurnPermit {
     fn drop(&mut self) {
-        self.turns.lock().give_back(&self.owner);
-        self.turns.hand_out();
+        self.turns.lock().return_turn(&self.owner);
+        self.turns.hand_out_turns();
     }
 }
 

@@ -70,14 +70,16 @@ impl LinkTable {
         Self {
             rates: TransferRates::new(network.rates.clone()),
             latencies: SiteLatencies::new(network.latency_interval),
-            network: Arc::new(SiteNetwork::new(links, network.message).with_bids_by(network.bids)),
+            network: Arc::new(
+                SiteNetwork::new(links, network.message).with_bid_bandwidths(network.bids),
+            ),
             measured: BTreeSet::new(),
             fresh_until: None,
             settings,
         }
     }
 
-    fn link_standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkFigures> {
+    fn link_figures(&self, pair: SitePair, now: Timestamp) -> Option<LinkFigures> {
         let configured = *self.settings.links.get(&pair)?;
         let configured_latency = self.settings.network.latencies.get(&pair).copied();
         let (from, to) = pair;
@@ -98,7 +100,7 @@ impl LinkTable {
 
     /// Enters what is known of a link into the network.
     fn update_link(&mut self, pair: SitePair, now: Timestamp) {
-        let Some(standing) = self.link_standing(pair, now) else {
+        let Some(standing) = self.link_figures(pair, now) else {
             return;
         };
         let rate = standing
@@ -158,20 +160,20 @@ impl SharedState {
 
     /// Returns the bandwidth of a link; `None` if there is none.
     pub(crate) fn link_bandwidth(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
-        self.link(from, to).map(|link| link.bandwidth)
+        self.known_link(from, to).map(|link| link.bandwidth)
     }
 
     /// Returns what is known of a link; `None` if there is none.
-    pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkFigures> {
+    pub(crate) fn known_link(&self, from: &SiteName, to: &SiteName) -> Option<LinkFigures> {
         self.lock_links()
-            .link_standing((from.clone(), to.clone()), self.clock.now())
+            .link_figures((from.clone(), to.clone()), self.clock.now())
     }
 
     /// Lists all links that end at a site, by where they begin.
     pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkFigures> {
         self.sites
             .keys()
-            .filter_map(|from| self.link(from, to))
+            .filter_map(|from| self.known_link(from, to))
             .collect()
     }
 

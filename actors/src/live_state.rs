@@ -65,7 +65,7 @@ pub struct AttemptObservations {
 impl LatestSiteReport {
     /// Returns the state as people see it. It shows also that a site has just stopped answering, by
     /// which nothing is decided yet.
-    pub fn shown_state(&self, state: SiteState) -> &'static str {
+    pub fn state_text(&self, state: SiteState) -> &'static str {
         match (state, self.silent_since) {
             (SiteState::Usable, Some(_)) => "silent",
             (state, _) => state.as_str(),
@@ -97,7 +97,7 @@ impl LatestSiteReport {
     ) -> Option<(PartitionAccount, PartitionDemand)> {
         let words = words?;
         let shape = self.shape.as_ref()?;
-        let chosen = words.choices_of(&job.spec_of(index)?.at);
+        let chosen = words.partition_choices(&job.component_spec(index)?.at);
         let lane = shape
             .lanes
             .as_ref()?
@@ -258,29 +258,29 @@ impl LiveState {
     }
 
     /// Notes that a site fell silent: the others are to be asked, to find out if it is them or us.
-    pub fn doubt_all_sites(&self, now: Timestamp) {
+    pub fn request_all_answers(&self, now: Timestamp) {
         *lock(&self.doubted_at) = Some(now);
     }
 
     /// The time since which an answer is wanted of every site, also of those where no job of ours
     /// is.
-    pub fn doubted_at(&self) -> Option<Timestamp> {
+    pub fn all_answers_wanted_since(&self) -> Option<Timestamp> {
         *lock(&self.doubted_at)
     }
 
     /// Asks for a fresh report of the site, because a claim is to be tried.
-    pub fn want_fresh(&self, site: &SiteName, now: Timestamp) {
+    pub fn request_fresh_report(&self, site: &SiteName, now: Timestamp) {
         lock(&self.fresh_wanted).insert(site.clone(), now);
     }
 
     /// The time since which a fresh report of the site is wanted.
-    pub fn fresh_wanted(&self, site: &SiteName) -> Option<Timestamp> {
+    pub fn fresh_report_wanted_since(&self, site: &SiteName) -> Option<Timestamp> {
         lock(&self.fresh_wanted).get(site).copied()
     }
 
     /// Notes that a report of the site is as fresh as was wanted; returns true if anybody waited
     /// for it.
-    pub fn take_fresh_wanted(&self, site: &SiteName, asked_at: Timestamp) -> bool {
+    pub fn end_fresh_report_request(&self, site: &SiteName, asked_at: Timestamp) -> bool {
         let mut wanted = lock(&self.fresh_wanted);
         let given = wanted.get(site).is_some_and(|&since| asked_at >= since);
         if given {
@@ -291,7 +291,7 @@ impl LiveState {
 
     /// Notes that a claim of so many processors was refused for want of them: whatever the site
     /// reported before, it has fewer. Holds until it is asked again.
-    pub fn note_refusal(&self, site: &SiteName, processors: u32, now: Timestamp) {
+    pub fn note_refused_claim(&self, site: &SiteName, processors: u32, now: Timestamp) {
         let most = processors.saturating_sub(1);
         let mut refused = lock(&self.refused);
         let (at, left) = refused.entry(site.clone()).or_insert((now, most));
@@ -301,7 +301,7 @@ impl LiveState {
 
     /// Returns the most processors that a site can have had when it was asked at this time, as far
     /// as claims that it refused since show.
-    pub fn most_left(&self, site: &SiteName, asked_at: Timestamp) -> Option<u32> {
+    pub fn most_processors_left(&self, site: &SiteName, asked_at: Timestamp) -> Option<u32> {
         let refused = lock(&self.refused);
         refused
             .get(site)
@@ -310,7 +310,7 @@ impl LiveState {
     }
 
     /// Drops refusals from before the site was asked; returns true if there were any.
-    pub fn forget_refusals(&self, site: &SiteName, asked_at: Timestamp) -> bool {
+    pub fn forget_refused_claims(&self, site: &SiteName, asked_at: Timestamp) -> bool {
         let mut refused = lock(&self.refused);
         let over = refused.get(site).is_some_and(|(at, _)| *at < asked_at);
         if over {
@@ -372,12 +372,12 @@ impl LiveState {
 
     /// Notes a change of a site's load or state, or of files or links: a job that no site could
     /// serve may find one.
-    pub fn note_change(&self) {
+    pub fn note_placement_change(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The number of such changes.
-    pub fn change_count(&self) -> u64 {
+    pub fn placement_change_count(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 

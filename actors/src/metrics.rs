@@ -115,15 +115,20 @@ impl MetricMaker<'_> {
         Ok(collector)
     }
 
-    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+    fn make_counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
         self.register_collector(IntCounter::new(name, help))
     }
 
-    fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
-        self.counters_by(name, help, &[label])
+    fn make_counter_vec(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+    ) -> prometheus::Result<IntCounterVec> {
+        self.make_counter_vec_by(name, help, &[label])
     }
 
-    fn counters_by(
+    fn make_counter_vec_by(
         &self,
         name: &str,
         help: &str,
@@ -132,15 +137,25 @@ impl MetricMaker<'_> {
         self.register_collector(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+    fn make_gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
         self.register_collector(IntGauge::new(name, help))
     }
 
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+    fn make_gauge_vec(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> prometheus::Result<IntGaugeVec> {
         self.register_collector(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
+    fn make_histogram(
+        &self,
+        name: &str,
+        help: &str,
+        buckets: &[f64],
+    ) -> prometheus::Result<Histogram> {
         self.register_collector(Histogram::with_opts(
             HistogramOpts::new(name, help).buckets(buckets.to_vec()),
         ))
@@ -156,141 +171,141 @@ impl ControlPlaneMetrics {
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let make = MetricMaker(registry);
         Ok(Self {
-            jobs: make.gauges("cospan_jobs", "Jobs by phase.", &["phase"])?,
+            jobs: make.make_gauge_vec("cospan_jobs", "Jobs by phase.", &["phase"])?,
             job_memory: JobMemoryGauges::new(&make)?,
-            queue_length: make.gauges(
+            queue_length: make.make_gauge_vec(
                 "cospan_queue_length_jobs",
                 "Jobs waiting for placement, by priority.",
                 &["priority"],
             )?,
-            jobs_submitted: make.counter("cospan_jobs_submitted_total", "Jobs accepted.")?,
-            jobs_ended: make.counters("cospan_jobs_ended_total", "Jobs ended.", "how")?,
-            placement_seconds: make.histogram(
+            jobs_submitted: make.make_counter("cospan_jobs_submitted_total", "Jobs accepted.")?,
+            jobs_ended: make.make_counter_vec("cospan_jobs_ended_total", "Jobs ended.", "how")?,
+            placement_seconds: make.make_histogram(
                 "cospan_placement_seconds",
                 "From entering the placement queue to being placed.",
                 &LONG,
             )?,
-            claim_seconds: make.histogram(
+            claim_seconds: make.make_histogram(
                 "cospan_claim_seconds",
                 "From placement to the decision to start.",
                 &LONG,
             )?,
-            start_seconds: make.histogram(
+            start_seconds: make.make_histogram(
                 "cospan_start_seconds",
                 "From the decision to start until all components had begun.",
                 &LONG,
             )?,
-            run_seconds: make.histogram(
+            run_seconds: make.make_histogram(
                 "cospan_run_seconds",
                 "From the start to the end of the payloads.",
                 &LONG,
             )?,
-            wait_seconds: make.histogram(
+            wait_seconds: make.make_histogram(
                 "cospan_wait_seconds",
                 "From submission to start.",
                 &LONG,
             )?,
-            response_seconds: make.histogram(
+            response_seconds: make.make_histogram(
                 "cospan_response_seconds",
                 "From submission to the end, of jobs that finished.",
                 &LONG,
             )?,
-            gained_processor_seconds: make.counter(
+            gained_processor_seconds: make.make_counter(
                 "cospan_gained_processor_seconds_total",
                 "Processor time left to others between placement and claim, of jobs that ended.",
             )?,
-            wasted_processor_seconds: make.counter(
+            wasted_processor_seconds: make.make_counter(
                 "cospan_wasted_processor_seconds_total",
                 "Processor time held without running, of jobs that ended.",
             )?,
-            transfer_seconds: make.histogram(
+            transfer_seconds: make.make_histogram(
                 "cospan_transfer_seconds",
                 "From the first byte of a copy to its check.",
                 &LONG,
             )?,
-            transferred_bytes: make.counter(
+            transferred_bytes: make.make_counter(
                 "cospan_transferred_bytes_total",
                 "Bytes copied and checked.",
             )?,
-            link_bandwidth: make.gauges(
+            link_bandwidth: make.make_gauge_vec(
                 "cospan_link_bandwidth_bytes_per_second",
                 "Bandwidth from a site to another, as the latest transfers had it.",
                 &["source", "destination"],
             )?,
-            transfer_failures: make.counters(
+            transfer_failures: make.make_counter_vec(
                 "cospan_transfer_failures_total",
                 "Copies that failed, by whose fault.",
                 "blame",
             )?,
-            rounds_aborted: make.counters(
+            rounds_aborted: make.make_counter_vec(
                 "cospan_rounds_aborted_total",
                 "Rounds that were aborted, by cause.",
                 "cause",
             )?,
-            components_failed: components_failed(&make)?,
-            site_state: make.gauges(
+            components_failed: make_failed_components_counter(&make)?,
+            site_state: make.make_gauge_vec(
                 "cospan_site_state",
                 "1 for the state that a site is in, 0 for the others.",
                 &["site", "state"],
             )?,
-            site_errors: make.counters(
+            site_errors: make.make_counter_vec(
                 "cospan_site_errors_total",
                 "Errors charged to a site.",
                 "site",
             )?,
-            own_probes: make.counters(
+            own_probes: make.make_counter_vec(
                 "cospan_own_probes_total",
                 "Probes of our own where errors in a row were all of one owner's jobs.",
                 "outcome",
             )?,
-            site_processors: make.gauges(
+            site_processors: make.make_gauge_vec(
                 "cospan_site_processors",
                 "Processors of a site: total, idle, held by us.",
                 &["site", "use"],
             )?,
-            site_calls: make.counters_by(
+            site_calls: make.make_counter_vec_by(
                 "cospan_site_calls_total",
                 "Calls to sites, by call and outcome.",
                 &["call", "outcome"],
             )?,
-            isolated: make.gauge(
+            isolated: make.make_gauge(
                 "cospan_isolated",
                 "1 while so many sites are silent that it is our fault.",
             )?,
-            flush_units: make.histogram(
+            flush_units: make.make_histogram(
                 "cospan_journal_flush_units",
                 "Units made durable by one flush.",
                 &COUNT,
             )?,
-            flush_seconds: make.histogram(
+            flush_seconds: make.make_histogram(
                 "cospan_journal_flush_seconds",
                 "How long a flush took.",
                 &SHORT,
             )?,
-            journal_conflicts: make.counter(
+            journal_conflicts: make.make_counter(
                 "cospan_journal_conflicts_total",
                 "Units refused because a key had another version.",
             )?,
-            store_bytes: make.gauge("cospan_store_bytes", "Bytes of the store on disk.")?,
-            mailbox_depth: make.gauges(
+            store_bytes: make.make_gauge("cospan_store_bytes", "Bytes of the store on disk.")?,
+            mailbox_depth: make.make_gauge_vec(
                 "cospan_mailbox_depth_messages",
                 "Messages taken in and not finished, by actor.",
                 &["actor"],
             )?,
-            actor_restarts: make.counters(
+            actor_restarts: make.make_counter_vec(
                 "cospan_actor_restarts_total",
                 "Deaths of actors, by kind.",
                 "actor",
             )?,
-            held: make.gauge("cospan_held_jobs", "Jobs held after an internal error.")?,
-            notifications: make.counters(
+            held: make.make_gauge("cospan_held_jobs", "Jobs held after an internal error.")?,
+            notifications: make.make_counter_vec(
                 "cospan_notifications_total",
                 "Notifications, by outcome.",
                 "outcome",
             )?,
-            bid_rounds: bid_rounds(&make)?,
-            bid_messages: bid_messages(&make)?,
-            provisional_plans: provisional_plans(&make)?,
+            bid_rounds: make_bid_rounds_counter(&make)?,
+            bid_messages: make_bid_messages_counter(&make)?,
+            provisional_plans: make_provisional_plans_gauge(&make)?,
             reservations: ReservationMetrics::new(&make)?,
             costs: JobCostMetrics::new(&make)?,
         })
@@ -311,28 +326,28 @@ impl JobMemoryGauges {
         let taken = "Memory that all jobs take that are not archived, as it is estimated.";
         let limit = "Memory that they may take: limits.max_job_memory.";
         Ok(Self {
-            taken: make.gauge("cospan_job_memory_bytes", taken)?,
-            limit: make.gauge("cospan_job_memory_limit_bytes", limit)?,
+            taken: make.make_gauge("cospan_job_memory_bytes", taken)?,
+            limit: make.make_gauge("cospan_job_memory_limit_bytes", limit)?,
         })
     }
 }
 
-fn bid_rounds(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
+fn make_bid_rounds_counter(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
     let help = "Rounds in which sites bid for a job, by what came of them.";
-    make.counters("cospan_bid_rounds_total", help, "outcome")
+    make.make_counter_vec("cospan_bid_rounds_total", help, "outcome")
 }
 
-fn bid_messages(make: &MetricMaker<'_>) -> prometheus::Result<IntCounter> {
+fn make_bid_messages_counter(make: &MetricMaker<'_>) -> prometheus::Result<IntCounter> {
     let help = "Messages by which sites bid: announcements, answers, clears, cancels and others.";
-    make.counter("cospan_bid_messages_total", help)
+    make.make_counter("cospan_bid_messages_total", help)
 }
 
-fn provisional_plans(make: &MetricMaker<'_>) -> prometheus::Result<IntGauge> {
+fn make_provisional_plans_gauge(make: &MetricMaker<'_>) -> prometheus::Result<IntGauge> {
     let help = "Plans neither committed nor rejected, for which something of sites is set aside.";
-    make.gauge("cospan_provisional_plans", help)
+    make.make_gauge("cospan_provisional_plans", help)
 }
 
-fn components_failed(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
+fn make_failed_components_counter(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
     let help = "Components that failed and were restarted alone, by cause and site.";
-    make.counters_by("cospan_components_failed_total", help, &["cause", "site"])
+    make.make_counter_vec_by("cospan_components_failed_total", help, &["cause", "site"])
 }

@@ -52,18 +52,20 @@ pub struct SpecCache(Mutex<VecDeque<CachedSpec>>);
 impl SpecCache {
     const KEPT: usize = 8;
 
-    fn lock_last(&self) -> MutexGuard<'_, VecDeque<CachedSpec>> {
+    fn lock_specs(&self) -> MutexGuard<'_, VecDeque<CachedSpec>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the same specification: an earlier copy if one of the last few is equal.
-    pub fn shared_copy(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
-        enter_spec(&mut self.lock_last(), spec).spec.clone()
+    pub fn share_equal_spec(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        find_or_enter_spec(&mut self.lock_specs(), spec)
+            .spec
+            .clone()
     }
 
     /// Returns what was found out about this very copy when it came in, if it is one of the last.
     pub fn find_checked(&self, came: &Arc<JobSpec>) -> Option<CheckedSpec> {
-        let mut last = self.lock_last();
+        let mut last = self.lock_specs();
         let known = bring_to_front(&mut last, |known: &CachedSpec| {
             known.came.iter().any(|other| Arc::ptr_eq(other, came))
         })?;
@@ -76,8 +78,8 @@ impl SpecCache {
     /// Remembers a copy that came in and is valid, and its request; it shares both with an equal
     /// one among the last.
     pub fn remember_checked(&self, came: Arc<JobSpec>, request: PlacementRequest) -> CheckedSpec {
-        let mut last = self.lock_last();
-        let known = enter_spec(&mut last, &came);
+        let mut last = self.lock_specs();
+        let known = find_or_enter_spec(&mut last, &came);
         let request = known.request.get_or_insert_with(|| request.into()).clone();
         known.came.truncate(Self::KEPT - 1);
         known.came.push_front(came);
@@ -99,7 +101,7 @@ impl SpecCache {
         if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
-        let known = bring_to_front(&mut self.lock_last(), |known: &CachedSpec| {
+        let known = bring_to_front(&mut self.lock_specs(), |known: &CachedSpec| {
             Arc::ptr_eq(&known.spec, &job.spec)
         })
         .and_then(|known| known.request.clone());
@@ -116,7 +118,7 @@ impl SpecCache {
     /// Remembers the request of jobs that are here already. It comes in last, so that jobs which
     /// are looked at once in a row leave the place of those that come in now.
     fn remember_request(&self, spec: &Arc<JobSpec>, request: &Arc<PlacementRequest>) {
-        let mut last = self.lock_last();
+        let mut last = self.lock_specs();
         match bring_to_front(&mut last, |known| Arc::ptr_eq(&known.spec, spec)) {
             Some(known) => known.request = Some(request.clone()),
             None => {
@@ -136,7 +138,7 @@ pub fn request_for_owner(
     if defaults.site_keys.is_empty() {
         return anybodys;
     }
-    Arc::new(Arc::unwrap_or_clone(anybodys).for_owner(owner, defaults))
+    Arc::new(Arc::unwrap_or_clone(anybodys).without_barred_sites(owner, defaults))
 }
 
 /// Finds one of the last, and puts it first.
@@ -153,7 +155,10 @@ fn bring_to_front(
 }
 
 /// Finds the entry of an equal specification, or makes a new one.
-fn enter_spec<'a>(last: &'a mut VecDeque<CachedSpec>, spec: &Arc<JobSpec>) -> &'a mut CachedSpec {
+fn find_or_enter_spec<'a>(
+    last: &'a mut VecDeque<CachedSpec>,
+    spec: &Arc<JobSpec>,
+) -> &'a mut CachedSpec {
     // Comparing them takes longer.
     let same = bring_to_front(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
     if !same && bring_to_front(last, |known| known.spec == *spec).is_none() {
@@ -169,10 +174,10 @@ mod tests {
     use cospan_domain::job::job_state::Component;
 
     use super::*;
-    use crate::transfer::testing::{content, queued};
+    use crate::transfer::testing::{content, queued_job};
 
     fn spec(number: u8) -> Arc<JobSpec> {
-        queued(1, content(number)).spec
+        queued_job(1, content(number)).spec
     }
 
     fn remember(recent: &SpecCache, spec: &Arc<JobSpec>) -> CheckedSpec {
@@ -185,10 +190,10 @@ mod tests {
         recent.request_of(job, &PlacementDefaults::default())
     }
 
-    fn of(spec: &Arc<JobSpec>) -> Job {
+    fn job_of_spec(spec: &Arc<JobSpec>) -> Job {
         Job {
             spec: spec.clone(),
-            ..queued(1, content(1))
+            ..queued_job(1, content(1))
         }
     }
 
@@ -232,7 +237,7 @@ mod tests {
     fn what_was_worked_out_when_it_came_in_is_what_its_jobs_need() {
         let recent = SpecCache::default();
         let checked = remember(&recent, &spec(1));
-        let job = of(&checked.spec);
+        let job = job_of_spec(&checked.spec);
         assert!(Arc::ptr_eq(&request_of(&recent, &job), &checked.request));
         assert_eq!(
             *checked.request,
@@ -243,8 +248,8 @@ mod tests {
     #[test]
     fn jobs_only_looked_at_share_what_they_need_and_do_not_count_as_arrivals() {
         let recent = SpecCache::default();
-        let one = queued(1, content(1));
-        let other = queued(3, content(2));
+        let one = queued_job(1, content(1));
+        let other = queued_job(3, content(2));
         let another = Job {
             id: JobId(2),
             ..one.clone()
@@ -263,7 +268,7 @@ mod tests {
         let recent = SpecCache::default();
         let hot = spec(1);
         remember(&recent, &hot);
-        (2..40).for_each(|number| drop(request_of(&recent, &of(&spec(number)))));
+        (2..40).for_each(|number| drop(request_of(&recent, &job_of_spec(&spec(number)))));
         assert!(recent.find_checked(&hot).is_some());
     }
 
@@ -271,7 +276,7 @@ mod tests {
     fn one_that_failed_somewhere_avoids_that_site_and_nobody_else_does() {
         let recent = SpecCache::default();
         let defaults = PlacementDefaults::default();
-        let fresh = queued(1, content(1));
+        let fresh = queued_job(1, content(1));
         let avoid = [SiteName::new("delft").expect("a name")].into();
         let components = vec![Component {
             avoid,
@@ -309,7 +314,7 @@ mod tests {
         for owner in ["bob", "alice", "bob"] {
             let job = Job {
                 owner: key(owner),
-                ..queued(1, content(1))
+                ..queued_job(1, content(1))
             };
             let request = recent.request_of(&job, &defaults);
             assert_eq!(*request, PlacementRequest::of_job(&job, &defaults));

@@ -9,7 +9,7 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_storage::port::{CommitReport, StoreKey};
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use crate::notifier::Notifier;
 use crate::site::ClusterActor;
 use crate::supervision::life_events::{self, ActorLifecycleEvent};
 use crate::supervision::{ActorBuilder, ActorId, Escalation, LifeGuard, Supervisor};
-use crate::transfer::{DataManager, TransferActor, blank_of};
+use crate::transfer::{DataManager, TransferActor, blank_copy_record};
 
 /// Builds actors for the supervisor.
 struct ControlPlaneActorBuilder(Arc<SharedState>);
@@ -57,9 +57,9 @@ pub fn start_control_plane(
             .journal()
             .do_send(AppendChange(JournalChange::Swept(remains)));
     }
-    count_phases(&shared);
+    set_phase_gauges(&shared);
     warn_of_removed_sites(&shared);
-    start_all(&shared);
+    start_all_actors(&shared);
     if let Some(every) = shared.settings.fallback_tick {
         actix_rt::spawn(run_fallback_tick(shared.clone(), every));
     }
@@ -80,7 +80,7 @@ pub fn report_channel() -> (
     (sink, receiver)
 }
 
-fn count_phases(shared: &SharedState) {
+fn set_phase_gauges(shared: &SharedState) {
     let mut phases = BTreeMap::<&str, i64>::new();
     let mut held = 0;
     for job in shared.view.load().jobs.values() {
@@ -118,7 +118,7 @@ fn warn_of_removed_sites(shared: &SharedState) {
 }
 
 /// Starts all actors. Sites first, so that attempts are seen before anything is decided about them.
-fn start_all(shared: &Arc<SharedState>) {
+fn start_all_actors(shared: &Arc<SharedState>) {
     for site in shared.sites.keys() {
         shared.start_actor(ActorId::Cluster(site.clone()));
     }
@@ -136,7 +136,7 @@ fn start_all(shared: &Arc<SharedState>) {
     let under_way: Vec<JobId> = view
         .jobs
         .values()
-        .filter(|job| is_under_way(job))
+        .filter(|job| has_actor_from_start(job))
         .map(|job| job.id)
         .collect();
     info!(
@@ -149,13 +149,13 @@ fn start_all(shared: &Arc<SharedState>) {
 
 /// Returns true if a job has an actor from the start. A job that only waits in its queue gets its
 /// actor when something is wanted of it; see [`SharedState::job_actor`].
-fn is_under_way(job: &Job) -> bool {
+fn has_actor_from_start(job: &Job) -> bool {
     let asks = job
         .reservation
         .as_deref()
         .is_some_and(|reservation| !reservation.spent);
     let waits = matches!(job.phase, JobPhase::Queued { .. }) && job.components.is_empty() && !asks;
-    !job.is_final() && job.held.is_none() && !waits && !bug(PlantedBug::ForgetJobs)
+    !job.is_final() && job.held.is_none() && !waits && !is_planted(PlantedBug::ForgetJobs)
 }
 
 /// Starts the actors of jobs under way, a few at a time: each asks its sites and writes down the
@@ -206,7 +206,7 @@ where
 {
     let dirty = DirtyFlag::default();
     let addr = make(dirty.clone()).start();
-    directory.enter_actor(key, RegisteredActor::new(addr.clone(), dirty));
+    directory.register_actor(key, RegisteredActor::new(addr.clone(), dirty));
     addr
 }
 
@@ -228,8 +228,8 @@ impl ActorBuilder for ControlPlaneActorBuilder {
         });
     }
 
-    fn judge(&self, id: &ActorId, verdict: Escalation) {
-        life_events::record(id, ActorLifecycleEvent::Judged(verdict));
+    fn escalate(&self, id: &ActorId, verdict: Escalation) {
+        life_events::record_life_event(id, ActorLifecycleEvent::Judged(verdict));
         match (verdict, id) {
             (Escalation::Exit, _) => self.0.end_process(id, verdict, "died too often"),
             (Escalation::Hold, ActorId::Job(job)) => {
@@ -299,7 +299,7 @@ fn build_actor(shared: &Arc<SharedState>, id: &ActorId, guard: LifeGuard) {
 
 fn build_transfer(shared: &Arc<SharedState>, key: (Digest, SiteName), mut guard: LifeGuard) {
     let view = shared.view.load();
-    let Some(blank) = blank_of(&view, &key) else {
+    let Some(blank) = blank_copy_record(&view, &key) else {
         return guard.disarm();
     };
     if shared.actors.transfers.addr(&key).is_some() {

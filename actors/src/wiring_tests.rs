@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use cospan_domain::ids::JobId;
 
-use crate::transfer::testing::{MemoryWorld, content, paused};
+use crate::transfer::testing::{MemoryWorld, content, run_paused};
 
 #[test]
 fn what_is_under_way_at_a_start_is_taken_up_a_few_jobs_at_a_time() {
-    paused(|| async {
+    run_paused(|| async {
         const JOBS: u64 = 150;
         let world = MemoryWorld::new(&["Delft"]);
         for id in 1..=JOBS {
             world.place_job(id, content(1), "Delft").await;
         }
-        let world = world.restarted_complete().await;
+        let world = world.restart_with_all_actors().await;
         let taken_up = || {
             let jobs = &world.shared.actors.jobs;
             (1..=JOBS)

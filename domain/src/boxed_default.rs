@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 /// A type with one shared value that stands for all that equal the default.
 pub trait SharedDefault: Default + PartialEq + 'static {
     /// Returns that value, equal to the default.
-    fn usual() -> &'static Self;
+    fn shared_default() -> &'static Self;
 }
 
 /// A value that takes no memory of its own while it equals the default. It is read like the value
@@ -22,7 +22,7 @@ impl<T> Default for BoxedUnlessDefault<T> {
 
 impl<T: SharedDefault> From<T> for BoxedUnlessDefault<T> {
     fn from(value: T) -> Self {
-        Self((value != *T::usual()).then(|| Box::new(value)))
+        Self((value != *T::shared_default()).then(|| Box::new(value)))
     }
 }
 
@@ -30,7 +30,7 @@ impl<T: SharedDefault> Deref for BoxedUnlessDefault<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_deref().unwrap_or_else(|| T::usual())
+        self.0.as_deref().unwrap_or_else(|| T::shared_default())
     }
 }
 
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn what_stands_for_the_default_is_the_default() {
-        assert_eq!(*JobInstants::usual(), JobInstants::default());
-        let usual = crate::runner::RunOptions::usual();
+        assert_eq!(*JobInstants::shared_default(), JobInstants::default());
+        let usual = crate::runner::RunOptions::shared_default();
         assert_eq!(*usual, crate::runner::RunOptions::default());
     }
 }

@@ -36,9 +36,9 @@ pub struct ComponentFilePart {
 
 impl FileChunk {
     /// Returns the chunk of a part. Chunks of all parts follow each other without gap or overlap.
-    pub fn of_part(of: Content, part: ComponentFilePart) -> Self {
-        let begin = bytes_before(of.size, part.before, part.total);
-        let end = bytes_before(of.size, part.before.saturating_add(part.own), part.total);
+    pub fn for_part(of: Content, part: ComponentFilePart) -> Self {
+        let begin = part_boundary(of.size, part.before, part.total);
+        let end = part_boundary(of.size, part.before.saturating_add(part.own), part.total);
         Self {
             of,
             offset: Bytes(begin),
@@ -48,7 +48,7 @@ impl FileChunk {
 
     /// Returns the greatest length of the chunk of `own` of `total` processors, wherever in the
     /// file it begins.
-    pub fn longest_length(of: Content, own: u64, total: u64) -> Bytes {
+    pub fn max_chunk_length(of: Content, own: u64, total: u64) -> Bytes {
         let exact = u128::from(of.size.0) * u128::from(own.min(total));
         let most = if total == 0 {
             0
@@ -65,7 +65,7 @@ impl FileChunk {
 
     /// Returns the content under which it is copied and kept. The digest says which bytes of which
     /// content it is: equal chunks are copied once, and different ones never taken for each other.
-    pub fn content(&self) -> Content {
+    pub fn as_content(&self) -> Content {
         if self.is_whole() {
             return self.of;
         }
@@ -81,7 +81,7 @@ impl FileChunk {
 }
 
 /// Where in a file of this size the parts of so many of `total` processors end.
-fn bytes_before(size: Bytes, processors: u64, total: u64) -> u64 {
+fn part_boundary(size: Bytes, processors: u64, total: u64) -> u64 {
     let exact = u128::from(size.0) * u128::from(processors.min(total));
     let at = exact.checked_div(u128::from(total)).unwrap_or(0);
     u64::try_from(at).unwrap_or(size.0)
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn file(size: u64) -> Content {
+    fn content_of_size(size: u64) -> Content {
         Content {
             digest: Digest([7; 32]),
             size: Bytes(size),
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn a_chunk_is_proportional_to_its_processors() {
         let chunk = |before, own| {
-            FileChunk::of_part(
-                file(100),
+            FileChunk::for_part(
+                content_of_size(100),
                 ComponentFilePart {
                     before,
                     own,
@@ -121,12 +121,15 @@ mod tests {
             (Bytes(25), Bytes(75))
         );
         assert_eq!(
-            chunk(0, 16).content(),
-            file(100),
+            chunk(0, 16).as_content(),
+            content_of_size(100),
             "all of a file is the file"
         );
-        assert_ne!(chunk(0, 4).content().digest, chunk(4, 4).content().digest);
-        assert_eq!(chunk(4, 12).content().size, Bytes(75));
+        assert_ne!(
+            chunk(0, 4).as_content().digest,
+            chunk(4, 4).as_content().digest
+        );
+        assert_eq!(chunk(4, 12).as_content().size, Bytes(75));
     }
 
     proptest! {
@@ -134,8 +137,8 @@ mod tests {
         fn no_chunk_is_longer_than_the_longest_of_as_many_processors(
             size in 0..1_000u64, before in 0..99u64, own in 0..99u64,
         ) {
-            let length = FileChunk::of_part(file(size), ComponentFilePart { before, own, total: 99 }).length;
-            let longest = FileChunk::longest_length(file(size), own, 99);
+            let length = FileChunk::for_part(content_of_size(size), ComponentFilePart { before, own, total: 99 }).length;
+            let longest = FileChunk::max_chunk_length(content_of_size(size), own, 99);
             prop_assert!(length <= longest);
             prop_assert!(longest.0 <= (size * own).div_ceil(99));
         }
@@ -145,9 +148,9 @@ mod tests {
             one in (0..99u64, 0..99u64), other in (0..99u64, 0..99u64),
         ) {
             let chunk = |(offset, length)| FileChunk {
-                of: file(1_000), offset: Bytes(offset), length: Bytes(length),
+                of: content_of_size(1_000), offset: Bytes(offset), length: Bytes(length),
             };
-            let same_name = chunk(one).content().digest == chunk(other).content().digest;
+            let same_name = chunk(one).as_content().digest == chunk(other).as_content().digest;
             prop_assert_eq!(same_name, one == other);
         }
     }

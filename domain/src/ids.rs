@@ -307,7 +307,7 @@ impl FromStr for AttemptTag {
     type Err = IdentifierError;
 
     fn from_str(text: &str) -> Result<Self, IdentifierError> {
-        parse_tag(text).ok_or_else(|| {
+        parse_attempt_tag(text).ok_or_else(|| {
             invalid(
                 "tag",
                 text,
@@ -317,7 +317,7 @@ impl FromStr for AttemptTag {
     }
 }
 
-fn parse_tag(text: &str) -> Option<AttemptTag> {
+fn parse_attempt_tag(text: &str) -> Option<AttemptTag> {
     let mut parts = text.strip_prefix('c')?.split('-');
     let tag = AttemptTag {
         instance: parts.next()?.parse().ok()?,

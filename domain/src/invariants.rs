@@ -35,7 +35,7 @@ impl fmt::Display for BrokenInvariant {
 }
 
 /// Lists the rules that a job's record breaks; none, if all is well.
-pub fn broken_rules(job: &Job) -> Vec<BrokenInvariant> {
+pub fn list_broken_invariants(job: &Job) -> Vec<BrokenInvariant> {
     let kind = job.phase.kind();
     let rests = kind == PhaseKind::Queued || kind.is_final();
     let placed = !rests;
@@ -74,7 +74,7 @@ pub fn broken_rules(job: &Job) -> Vec<BrokenInvariant> {
             BrokenInvariant::NoAttempt,
         ),
         (
-            begun_by_now(&job.phase) && !all_begun,
+            has_begun_payloads(&job.phase) && !all_begun,
             BrokenInvariant::NotAllBegun,
         ),
         (
@@ -97,7 +97,7 @@ pub fn broken_rules(job: &Job) -> Vec<BrokenInvariant> {
         .collect()
 }
 
-fn begun_by_now(phase: &JobPhase) -> bool {
+fn has_begun_payloads(phase: &JobPhase) -> bool {
     matches!(
         phase,
         JobPhase::Running { .. } | JobPhase::Collecting { .. }

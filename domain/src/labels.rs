@@ -43,7 +43,7 @@ pub enum LabelRule {
 
 impl LabelConstraint {
     /// Returns true if a site with these labels satisfies the constraint.
-    pub fn holds(&self, labels: &SiteLabels) -> bool {
+    pub fn matches_labels(&self, labels: &SiteLabels) -> bool {
         let values = labels.get(&self.key);
         let has = |value: &str| values.is_some_and(|values| values.contains(value));
         match &self.rule {
@@ -89,9 +89,11 @@ mod tests {
             key: "software".into(),
             rule,
         };
-        assert!(demand(LabelRule::Is("mpi".into())).holds(&labels()));
-        assert!(demand(LabelRule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
-        assert!(!demand(LabelRule::IsNot("gcc".into())).holds(&labels()));
+        assert!(demand(LabelRule::Is("mpi".into())).matches_labels(&labels()));
+        assert!(
+            demand(LabelRule::OneOf(["icc".into(), "gcc".into()].into())).matches_labels(&labels())
+        );
+        assert!(!demand(LabelRule::IsNot("gcc".into())).matches_labels(&labels()));
     }
 
     #[test]
@@ -106,7 +108,7 @@ mod tests {
                 key: "nodes".into(),
                 rule: LabelRule::AtLeast(least),
             }
-            .holds(&labels)
+            .matches_labels(&labels)
         };
         assert_eq!((holds(5), holds(12), holds(13)), (true, true, false));
     }
@@ -118,9 +120,9 @@ mod tests {
             key: "account".into(),
             rule,
         };
-        assert!(demand(LabelRule::Is("physics".into())).holds(&labels));
-        assert!(demand(LabelRule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
-        assert!(demand(LabelRule::IsNot("physics".into())).holds(&labels));
+        assert!(demand(LabelRule::Is("physics".into())).matches_labels(&labels));
+        assert!(demand(LabelRule::OneOf(["a".into(), "b".into()].into())).matches_labels(&labels));
+        assert!(demand(LabelRule::IsNot("physics".into())).matches_labels(&labels));
     }
 
     #[test]
@@ -129,7 +131,7 @@ mod tests {
             key: "arch".into(),
             rule,
         };
-        assert!(!demand(LabelRule::Is("arm64".into())).holds(&labels()));
-        assert!(demand(LabelRule::IsNot("arm64".into())).holds(&labels()));
+        assert!(!demand(LabelRule::Is("arm64".into())).matches_labels(&labels()));
+        assert!(demand(LabelRule::IsNot("arm64".into())).matches_labels(&labels()));
     }
 }

@@ -1,7 +1,7 @@
 //! Bugs planted on purpose, to check that the oracles find them.
 //!
 //! Only a build with `--cfg cospan_chaos` has any, and then at most one at a time;
-//! in every other build [`bug`] is false and nothing of them is left.
+//! in every other build [`is_planted`] is false and nothing of them is left.
 
 use crate::ids::JobId;
 
@@ -251,7 +251,7 @@ pub const RARE: [PlantedBug; 3] = [
 /// Returns true if this bug is planted.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
-pub fn bug(_: PlantedBug) -> bool {
+pub fn is_planted(_: PlantedBug) -> bool {
     false
 }
 
@@ -260,13 +260,13 @@ static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(u
 
 /// Returns true if this bug is planted.
 #[cfg(cospan_chaos)]
-pub fn bug(bug: PlantedBug) -> bool {
+pub fn is_planted(bug: PlantedBug) -> bool {
     PLANTED.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
 /// Plants one bug, or none.
 #[cfg(cospan_chaos)]
-pub fn plant(bug: Option<PlantedBug>) {
+pub fn plant_bug(bug: Option<PlantedBug>) {
     let number = bug.map_or(u8::MAX, |bug| bug as u8);
     PLANTED.store(number, std::sync::atomic::Ordering::Relaxed);
 }
@@ -274,21 +274,21 @@ pub fn plant(bug: Option<PlantedBug>) {
 /// Marks that a policy is asked for a plan for this job; panics if the job is poisoned.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
-pub fn plan_for(_: JobId) {}
+pub fn panic_if_poisoned(_: JobId) {}
 
 #[cfg(cospan_chaos)]
 static POISONOUS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(u64::MAX);
 
 /// Marks that a policy is asked for a plan for this job; panics if the job is poisoned.
 #[cfg(cospan_chaos)]
-pub fn plan_for(job: JobId) {
+pub fn panic_if_poisoned(job: JobId) {
     let poisonous = POISONOUS.load(std::sync::atomic::Ordering::Relaxed);
     assert!(poisonous != job.0, "planted panic of a policy");
 }
 
 /// Makes every policy panic at this job, or at none.
 #[cfg(cospan_chaos)]
-pub fn poison(job: Option<JobId>) {
+pub fn poison_job(job: Option<JobId>) {
     let number = job.map_or(u64::MAX, |job| job.0);
     POISONOUS.store(number, std::sync::atomic::Ordering::Relaxed);
 }

@@ -37,7 +37,7 @@ impl Resources {
 
     /// Returns the resources that are taken of a site: all but computing power, which comes with
     /// the processors.
-    pub fn countable(&self) -> Self {
+    pub fn without_computing_power(&self) -> Self {
         let mut counts = self.clone();
         counts.others.remove(GFLOPS);
         counts
@@ -59,29 +59,29 @@ impl Resources {
 
     /// Returns the part that belongs to so many of its processors: other counts in proportion,
     /// rounded up.
-    pub fn portion(&self, processors: u32) -> Self {
+    pub fn portion_for(&self, processors: u32) -> Self {
         Self {
             processors,
             others: self
                 .others
                 .iter()
                 .map(|(name, count): (&Arc<str>, &u64)| {
-                    (name.clone(), self.part_of(*count, processors))
+                    (name.clone(), self.proportional_count(*count, processors))
                 })
                 .collect(),
         }
     }
 
     /// Returns the part of a count that belongs to so many of its processors, rounded up.
-    pub fn part_of(&self, count: u64, processors: u32) -> u64 {
+    pub fn proportional_count(&self, count: u64, processors: u32) -> u64 {
         let whole = u128::from(self.processors.max(1));
         let part = (u128::from(count) * u128::from(processors)).div_ceil(whole);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    /// Returns the most processors whose [`Resources::portion`] fits, where `processors` are left,
+    /// Returns the most processors whose [`Resources::portion_for`] fits, where `processors` are left,
     /// and of another resource as much as `other` says.
-    pub fn most_of(&self, processors: u32, mut other: impl FnMut(&str) -> u64) -> u32 {
+    pub fn max_processors_for(&self, processors: u32, mut other: impl FnMut(&str) -> u64) -> u32 {
         let whole = u128::from(self.processors);
         let bounds = self
             .others
@@ -112,7 +112,7 @@ impl Resources {
     }
 
     /// Lowers each count to that of `most`.
-    pub fn cut_to(&mut self, most: &Resources) {
+    pub fn limit_to(&mut self, most: &Resources) {
         self.processors = self.processors.min(most.processors);
         for (name, mine) in &mut self.others {
             *mine = (*mine).min(most.other(name));
@@ -192,15 +192,15 @@ mod tests {
     #[test]
     fn a_portion_of_the_most_processors_is_there_and_of_one_more_is_not() {
         let asked = vector(10, 4);
-        assert_eq!(asked.portion(3), vector(3, 2));
+        assert_eq!(asked.portion_for(3), vector(3, 2));
         for gpus in 0..6 {
-            let most = asked.most_of(8, |_| gpus);
+            let most = asked.max_processors_for(8, |_| gpus);
             assert!(
-                vector(8, gpus).covers(&asked.portion(most)),
+                vector(8, gpus).covers(&asked.portion_for(most)),
                 "{gpus} gpus: {most}"
             );
             assert!(
-                most == 8 || !vector(8, gpus).covers(&asked.portion(most + 1)),
+                most == 8 || !vector(8, gpus).covers(&asked.portion_for(most + 1)),
                 "{gpus}"
             );
         }

@@ -86,7 +86,7 @@ impl DurationMs {
     }
 
     /// Returns `share` of this length, rounded up.
-    pub fn scaled(self, share: PerMillion) -> Self {
+    pub fn scaled_by(self, share: PerMillion) -> Self {
         let exact = u128::from(self.0) * u128::from(share.0);
         Self(u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
@@ -242,7 +242,7 @@ mod tests {
             Bytes(1).transfer_time(BitsPerSecond(1_000_000)),
             Some(DurationMs(1))
         );
-        assert_eq!(DurationMs(3).scaled(PerMillion(500_000)), DurationMs(2));
+        assert_eq!(DurationMs(3).scaled_by(PerMillion(500_000)), DurationMs(2));
     }
 
     #[test]

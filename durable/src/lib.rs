@@ -30,19 +30,19 @@ const HALF_MADE: &[u8] = b".new";
 /// Fails if the file cannot be written. The old content then stays, unless only the last sync
 /// failed.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_with_mode(path, bytes, PRIVATE)
+    replace_file_with_mode(path, bytes, PRIVATE)
 }
 
 /// Replaces a file as a whole, and gives it another mode.
 ///
 /// # Errors
 /// As for [`replace_file`].
-pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+pub fn replace_file_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-    let directory = open(parent_directory(path))?;
+    let directory = open_directory(parent_directory(path))?;
     loop {
         let aside = temporary_name(name);
-        match write_new(&directory, &aside, bytes, mode) {
+        match write_new_file(&directory, &aside, bytes, mode) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(()) => return move_durably(&directory, &aside, name),
@@ -56,12 +56,17 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>
 ///
 /// # Errors
 /// As for [`replace_file`].
-pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
-    match write_new(&directory, OsStr::new(aside), bytes, PRIVATE) {
+pub fn replace_file_at(
+    directory: impl AsFd,
+    aside: &str,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<()> {
+    match write_new_file(&directory, OsStr::new(aside), bytes, PRIVATE) {
         // A file left by an earlier process that had the same number.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             rustix::fs::unlinkat(&directory, aside, AtFlags::empty())?;
-            write_new(&directory, OsStr::new(aside), bytes, PRIVATE)?;
+            write_new_file(&directory, OsStr::new(aside), bytes, PRIVATE)?;
         }
         written => written?,
     }
@@ -73,13 +78,13 @@ pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -
 ///
 /// # Errors
 /// Fails if the file cannot be renamed, or the rename cannot be made durable.
-pub fn put_in_place(aside: &Path, path: &Path) -> io::Result<()> {
+pub fn rename_durably(aside: &Path, path: &Path) -> io::Result<()> {
     std::fs::rename(aside, path)?;
     sync_directory(parent_directory(path))
 }
 
 /// Returns true for the name of a file that was still being written when its process died.
-pub fn is_half_made(name: &OsStr) -> bool {
+pub fn is_temporary_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b".") && name.ends_with(HALF_MADE)
 }
@@ -108,7 +113,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The directory cannot be opened, or its disk fails.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
-    sync_directory_handle(&open(path)?)
+    sync_directory_handle(&open_directory(path)?)
 }
 
 /// Makes the names in a directory durable that is held open.
@@ -138,16 +143,16 @@ pub fn sync_content(file: impl AsFd) -> io::Result<()> {
 /// Makes the name of a directory durable in its parent. If we may not read the parent, the whole
 /// file system is synced instead.
 fn sync_directory_name(path: &Path) -> io::Result<()> {
-    match open(&path.join("..")) {
+    match open_directory(&path.join("..")) {
         Ok(above) => sync_directory_handle(above),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Ok(rustix::fs::syncfs(open(path)?)?)
+            Ok(rustix::fs::syncfs(open_directory(path)?)?)
         }
         Err(error) => Err(error),
     }
 }
 
-fn open(directory: &Path) -> io::Result<File> {
+fn open_directory(directory: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(directory, flags, Mode::empty())?.into())
 }
@@ -170,7 +175,7 @@ fn temporary_name(name: &OsStr) -> OsString {
 }
 
 /// Writes a new file durably. Leaves nothing behind if it cannot be written.
-fn write_new(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+fn write_new_file(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let private = Mode::from_raw_mode(PRIVATE);
     let mut file: File = rustix::fs::openat(&directory, name, flags, private)?.into();
@@ -203,14 +208,14 @@ mod tests {
 
     use super::*;
 
-    fn names(directory: &Path) -> Vec<OsString> {
+    fn entry_names(directory: &Path) -> Vec<OsString> {
         let entries = std::fs::read_dir(directory).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     }
 
-    fn mode(path: &Path) -> u32 {
+    fn mode_of(path: &Path) -> u32 {
         std::fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
@@ -221,11 +226,14 @@ mod tests {
         replace_file(&file, b"long enough").unwrap();
         replace_file(&file, b"short").unwrap();
         assert_eq!(
-            (std::fs::read(&file).unwrap(), mode(&file)),
+            (std::fs::read(&file).unwrap(), mode_of(&file)),
             (b"short".to_vec(), PRIVATE)
         );
-        replace_with_mode(&file, b"seen", 0o644).unwrap();
-        assert_eq!((names(home.path()), mode(&file)), (vec!["a".into()], 0o644));
+        replace_file_with_mode(&file, b"seen", 0o644).unwrap();
+        assert_eq!(
+            (entry_names(home.path()), mode_of(&file)),
+            (vec!["a".into()], 0o644)
+        );
     }
 
     #[test]
@@ -234,7 +242,7 @@ mod tests {
         let taken = home.path().join("taken");
         std::fs::create_dir_all(taken.join("below")).unwrap();
         replace_file(&taken, b"new").unwrap_err();
-        assert_eq!(names(home.path()), ["taken"]);
+        assert_eq!(entry_names(home.path()), ["taken"]);
         replace_file(&home.path().join("not/there"), b"new").unwrap_err();
         replace_file(Path::new("/"), b"new").unwrap_err();
     }
@@ -244,16 +252,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("gone")).unwrap();
         std::fs::write(home.path().join("gone/1.tmp"), "half of it, and more").unwrap();
-        let directory = open(home.path()).unwrap();
-        replace_at(&directory, "gone/1.tmp", "a", b"whole").unwrap();
+        let directory = open_directory(home.path()).unwrap();
+        replace_file_at(&directory, "gone/1.tmp", "a", b"whole").unwrap();
         assert_eq!(std::fs::read(home.path().join("a")).unwrap(), b"whole");
-        assert!(names(&home.path().join("gone")).is_empty());
+        assert!(entry_names(&home.path().join("gone")).is_empty());
         let aside = temporary_name(OsStr::new("a"));
         assert!(
-            is_half_made(&aside) && aside != temporary_name(OsStr::new("a")),
+            is_temporary_name(&aside) && aside != temporary_name(OsStr::new("a")),
             "{aside:?}"
         );
-        assert!(!is_half_made(OsStr::new("a.new")) && !is_half_made(OsStr::new(".a")));
+        assert!(!is_temporary_name(OsStr::new("a.new")) && !is_temporary_name(OsStr::new(".a")));
     }
 
     #[test]
@@ -262,7 +270,7 @@ mod tests {
         let deep = home.path().join("a/b/c");
         make_directory(&deep).unwrap();
         make_directory(&deep).unwrap();
-        let made = [&deep, &home.path().join("a")].map(|path| mode(path));
+        let made = [&deep, &home.path().join("a")].map(|path| mode_of(path));
         assert_eq!(made, [PRIVATE_DIRECTORY; 2]);
         std::fs::write(deep.join("file"), "").unwrap();
         make_directory(&deep.join("file")).unwrap_err();

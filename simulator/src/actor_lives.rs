@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_actors::clock::Clock;
-use cospan_actors::supervision::life_events::{ActorLifecycleEvent, watch_lives};
+use cospan_actors::supervision::life_events::{ActorLifecycleEvent, set_life_event_handler};
 use cospan_actors::supervision::{ActorId, ActorKind, Escalation};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -73,13 +73,13 @@ impl ActorLives {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn begin(&self) {
+    pub(super) fn begin_run(&self) {
         self.with_runs(|control_plane_runs| control_plane_runs.push(RunActorLives::default()));
     }
 
     /// Ends the record of a run: later deaths come from the simulator, which drops all that is
     /// left.
-    pub(super) fn end(&self, now: Timestamp, counted: u64) {
+    pub(super) fn end_run(&self, now: Timestamp, counted: u64) {
         self.with_runs(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs.last_mut() {
                 plane_run.ended = Some(now);
@@ -114,7 +114,7 @@ impl ActorLives {
     }
 
     /// Returns when the last life of an actor began in the current run of the control plane.
-    pub fn born_at(&self, id: &ActorId) -> Option<Timestamp> {
+    pub fn life_began_at(&self, id: &ActorId) -> Option<Timestamp> {
         self.with_runs(|control_plane_runs| {
             let lived = control_plane_runs.last()?.lived.iter().rev();
             let mut births = lived
@@ -124,14 +124,14 @@ impl ActorLives {
     }
 
     /// Returns the records of all runs so far.
-    pub fn control_plane_runs(&self) -> Vec<RunActorLives> {
+    pub fn run_records(&self) -> Vec<RunActorLives> {
         self.with_runs(|control_plane_runs| control_plane_runs.clone())
     }
 }
 
 /// Records the lives of actors on this thread from now on.
 pub(super) fn watch_actors(lives: Arc<ActorLives>, clock: Arc<dyn Clock>) {
-    watch_lives(Some(Box::new(move |id, turn| {
+    set_life_event_handler(Some(Box::new(move |id, turn| {
         let id = id.clone();
         let lived = match turn {
             ActorLifecycleEvent::Built { anew } => RecordedActorEvent::Built(id, anew),
@@ -144,7 +144,7 @@ pub(super) fn watch_actors(lives: Arc<ActorLives>, clock: Arc<dyn Clock>) {
 
 /// Stops the record of the lives of actors on this thread.
 pub(super) fn stop_watching_actors() {
-    watch_lives(None);
+    set_life_event_handler(None);
 }
 
 #[cfg(test)]

@@ -233,8 +233,8 @@ impl CallFaultModel {
             chance,
             ..
         } = &mut *state;
-        let there = draw_way(fault_rates.way_max, chance);
-        let back = draw_way(fault_rates.way_max, chance);
+        let there = draw_travel_time(fault_rates.way_max, chance);
+        let back = draw_travel_time(fault_rates.way_max, chance);
         let mut left = if fault_rates.faults.is_empty() {
             0
         } else {
@@ -342,12 +342,12 @@ impl CallFaultModel {
     }
 
     /// Records a message that nobody should have got.
-    pub(super) fn record_idle_talk(&self, text: String) {
+    pub(super) fn record_unwanted_message(&self, text: String) {
         self.lock().idle_talk.push(text);
     }
 
     /// Returns the messages that nobody should have got.
-    pub fn idle_talk(&self) -> Vec<String> {
+    pub fn unwanted_messages(&self) -> Vec<String> {
         self.lock().idle_talk.clone()
     }
 
@@ -362,7 +362,7 @@ impl CallFaultModel {
 }
 
 /// Draws the time that a message is under way.
-fn draw_way(max: DurationMs, chance: &mut StdRng) -> DurationMs {
+fn draw_travel_time(max: DurationMs, chance: &mut StdRng) -> DurationMs {
     DurationMs(if max.0 == 0 {
         0
     } else {

@@ -12,14 +12,14 @@ use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::Clock;
-use cospan_actors::journal::view_of;
+use cospan_actors::journal::view_of_records;
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
 use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start_control_plane};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::port::StoreError;
@@ -174,13 +174,14 @@ impl SimMessenger {
         let arrives = call_faults.draw_end_arrival(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
-            call_faults.record_idle_talk(format!(
+            call_faults.record_unwanted_message(format!(
                 "{address} heard twice that job {} is {kind}",
                 job.id
             ));
         }
         if !job.is_final() {
-            call_faults.record_idle_talk(format!("{address} heard that job {} is {kind}", job.id));
+            call_faults
+                .record_unwanted_message(format!("{address} heard that job {} is {kind}", job.id));
         }
         arrives
     }
@@ -254,7 +255,7 @@ where
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
     let kill_switch = KillSwitch::killing_at(plan.moment, environment.call_faults.tally().clone());
     let its_lives = environment.lives.clone();
-    its_lives.begin();
+    its_lives.begin_run();
     actor_lives::watch_actors(its_lives.clone(), clock.clone());
     let (plane, disk) = match open_control_plane(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_disk_full_error(&problem) => {
@@ -264,7 +265,7 @@ where
                 .tally()
                 .count_fault(FaultKind::StoreFull, "start");
             actor_lives::stop_watching_actors();
-            its_lives.end(plan.begins, 0);
+            its_lives.end_run(plan.begins, 0);
             return Ok(RunEnd::Killed(plan.begins));
         }
         opened => opened?,
@@ -289,7 +290,7 @@ where
         lives: its_lives.clone(),
     };
     let seed = plan.seed ^ plan.begins.0;
-    let striking = stalls::stall_actors(plan.stalls, seed, build_patient(&plane_run));
+    let striking = stalls::stall_actors(plan.stalls, seed, stalling_control_plane(&plane_run));
     let staller = actix_rt::spawn(striking);
     let killed_at = async {
         match plan.killed_at {
@@ -306,7 +307,7 @@ where
     kill_switch.kill();
     panics::stop_panics();
     actor_lives::stop_watching_actors();
-    its_lives.end(clock.now(), counted_deaths(&plane_run));
+    its_lives.end_run(clock.now(), counted_deaths(&plane_run));
     disk.stop_machine(FaultKind::LostSuffix);
     driver.abort();
     staller.abort();
@@ -317,7 +318,7 @@ where
     Ok(end)
 }
 
-fn build_patient(plane_run: &ControlPlaneRun) -> StallingControlPlane {
+fn stalling_control_plane(plane_run: &ControlPlaneRun) -> StallingControlPlane {
     StallingControlPlane {
         shared: plane_run.plane.shared().clone(),
         clock: plane_run.clock.clone(),
@@ -351,7 +352,7 @@ fn open_control_plane(
     let mut loader = RecordLoader::default();
     let mut damage = None;
     let instance = InstanceId::from_random(plan.seed);
-    let heard = if bug(PlantedBug::SkipSync) {
+    let heard = if is_planted(PlantedBug::SkipSync) {
         Arc::new(|_| {})
     } else {
         sink.clone()
@@ -361,11 +362,11 @@ fn open_control_plane(
         .disk
         .open(is_full, instance, heard, &mut |stored| {
             if damage.is_none() {
-                damage = loader.take_value(stored).err();
+                damage = loader.take_stored_value(stored).err();
             }
         })?;
-    let hasty = bug(PlantedBug::SkipSync)
-        .then(|| EarlyAckStore::over_disk(&environment.disk, instance, sink.clone()))
+    let hasty = is_planted(PlantedBug::SkipSync)
+        .then(|| EarlyAckStore::from_disk(&environment.disk, instance, sink.clone()))
         .transpose()?
         .flatten();
     damage.map_or(Ok(()), Err)?;
@@ -397,7 +398,7 @@ fn open_control_plane(
         instance: opened.instance,
         former: opened.former,
         epoch: opened.epoch,
-        view: view_of(loaded),
+        view: view_of_records(loaded),
         metrics: Arc::new(ControlPlaneMetrics::new(&registry)?),
         sites: build_sites(environment, clock, kill_switch, opened.instance)?,
         store: Arc::new(KillableJournal(disk.clone())),

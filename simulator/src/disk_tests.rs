@@ -11,11 +11,11 @@ use super::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plan
 use super::fault_kinds::FaultKind;
 use super::journal::StoreDisk;
 use super::kill_switch::KillPoint;
-use super::probe_tests::{BEGINS, SECOND, environment, submit};
+use super::probe_tests::{BEGINS, SECOND, environment_with_sites, submit};
 
 const MINUTE: DurationMs = DurationMs(60_000);
 
-fn on_faulty_disk(disk: StoreDiskFaults, sync_max: DurationMs) -> SimEnvironment {
+fn environment_with_disk(disk: StoreDiskFaults, sync_max: DurationMs) -> SimEnvironment {
     let fault_rates = FaultRates {
         disk,
         sync_max,
@@ -25,11 +25,11 @@ fn on_faulty_disk(disk: StoreDiskFaults, sync_max: DurationMs) -> SimEnvironment
     SimEnvironment {
         disk: StoreDisk::Faulty(FaultDisk::default()),
         call_faults,
-        ..environment(&["delft"])
+        ..environment_with_sites(&["delft"])
     }
 }
 
-fn plan(begins: Timestamp, moment: Option<KillPoint>) -> RunPlan {
+fn plan_with_kill(begins: Timestamp, moment: Option<KillPoint>) -> RunPlan {
     RunPlan {
         moment,
         ..RunPlan::undisturbed(begins, 1)
@@ -37,7 +37,7 @@ fn plan(begins: Timestamp, moment: Option<KillPoint>) -> RunPlan {
 }
 
 /// Submits one job, and counts those that are there a minute after the start.
-fn minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
+fn run_for_a_minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         plane_run.sleep_until(plan.begins + SECOND).await;
         let submitted = tokio::time::timeout(
@@ -59,12 +59,13 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
         full: vec![(full, room)],
         ..StoreDiskFaults::default()
     };
-    let environment = on_faulty_disk(disk, DurationMs::ZERO);
+    let environment = environment_with_disk(disk, DurationMs::ZERO);
     assert_eq!(
-        minute(&environment, plan(BEGINS, None)),
+        run_for_a_minute(&environment, plan_with_kill(BEGINS, None)),
         RunEnd::Done(BEGINS + MINUTE, 1)
     );
-    let RunEnd::Killed(at) = minute(&environment, plan(BEGINS + MINUTE, None)) else {
+    let RunEnd::Killed(at) = run_for_a_minute(&environment, plan_with_kill(BEGINS + MINUTE, None))
+    else {
         panic!("it goes on without a disk")
     };
     assert!(
@@ -72,11 +73,11 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
         "it ends with the first record that has no room"
     );
     assert_eq!(
-        minute(&environment, plan(at + SECOND, None)),
+        run_for_a_minute(&environment, plan_with_kill(at + SECOND, None)),
         RunEnd::Killed(at + SECOND),
         "and at start"
     );
-    let RunEnd::Done(_, jobs) = minute(&environment, plan(room, None)) else {
+    let RunEnd::Done(_, jobs) = run_for_a_minute(&environment, plan_with_kill(room, None)) else {
         panic!("there is room")
     };
     assert_eq!(
@@ -94,9 +95,9 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
 
 #[test]
 fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
-    let environment = on_faulty_disk(StoreDiskFaults::default(), DurationMs::ZERO);
+    let environment = environment_with_disk(StoreDiskFaults::default(), DurationMs::ZERO);
     assert_eq!(
-        minute(&environment, plan(BEGINS, None)),
+        run_for_a_minute(&environment, plan_with_kill(BEGINS, None)),
         RunEnd::Done(BEGINS + MINUTE, 1)
     );
     let disk = StoreDiskFaults {
@@ -114,7 +115,8 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
         call_faults,
         ..environment.clone()
     };
-    let RunEnd::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
+    let RunEnd::Killed(at) = run_for_a_minute(&failing, plan_with_kill(BEGINS + MINUTE, None))
+    else {
         panic!("it goes on without a disk")
     };
     assert!(
@@ -125,7 +127,7 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
             .keys()
             .all(|(kind, _)| *kind == FaultKind::WriteFails)
     );
-    let RunEnd::Done(_, jobs) = minute(&environment, plan(at, None)) else {
+    let RunEnd::Done(_, jobs) = run_for_a_minute(&environment, plan_with_kill(at, None)) else {
         panic!("it is well again")
     };
     assert_eq!(jobs, 2);
@@ -137,12 +139,12 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
         tears: true,
         ..StoreDiskFaults::default()
     };
-    let environment = on_faulty_disk(disk, DurationMs::ZERO);
+    let environment = environment_with_disk(disk, DurationMs::ZERO);
     let mut begins = BEGINS;
     for append in 1..=12 {
-        let end = minute(
+        let end = run_for_a_minute(
             &environment,
-            plan(begins, Some(KillPoint::BeforeAppend(append))),
+            plan_with_kill(begins, Some(KillPoint::BeforeAppend(append))),
         );
         begins = match end {
             RunEnd::Killed(at) | RunEnd::Done(at, _) => at + SECOND,
@@ -154,7 +156,10 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
         .filter(|((kind, _), _)| *kind == FaultKind::TornTail);
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
     assert!(
-        matches!(minute(&environment, plan(begins, None)), RunEnd::Done(..)),
+        matches!(
+            run_for_a_minute(&environment, plan_with_kill(begins, None)),
+            RunEnd::Done(..)
+        ),
         "it opens"
     );
 }

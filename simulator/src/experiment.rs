@@ -145,7 +145,7 @@ pub fn run_experiment<T: 'static>(
     } = experiment;
     let environment = SimEnvironment::new(world, call_faults, settings);
     let plan = RunPlan::undisturbed(begins, seed);
-    let messages = cospan_actors::chaos::handled_messages();
+    let messages = cospan_actors::chaos::handled_message_count();
     let watched = Rc::new(RefCell::new(WatchedJobs::new(keep)));
     watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
@@ -160,7 +160,7 @@ pub fn run_experiment<T: 'static>(
     let made = calls.clone();
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
         let kill_switch = plane_run.kill_switch.clone();
-        let watching = actix_rt::spawn(watch(plane_run.clone(), seen, count, progress));
+        let watching = actix_rt::spawn(watch_jobs(plane_run.clone(), seen, count, progress));
         actix_rt::spawn(fail_nodes(plane_run.clone(), world, failures));
         let work = async {
             register_files(&plane_run, files).await?;
@@ -205,7 +205,7 @@ pub fn run_experiment<T: 'static>(
         world: environment.world,
         changes,
         calls: calls.get(),
-        messages: cospan_actors::chaos::handled_messages() - messages,
+        messages: cospan_actors::chaos::handled_message_count() - messages,
         moved,
         rounds,
         bookings,
@@ -326,14 +326,14 @@ impl<T> WatchedJobs<T> {
     }
 }
 
-async fn watch<T>(
+async fn watch_jobs<T>(
     plane_run: ControlPlaneRun,
     watched: Rc<RefCell<WatchedJobs<T>>>,
     count: usize,
     progress: ProgressCallback,
 ) -> Result<()> {
     const TELL_EVERY: usize = 256;
-    let mut changes = plane_run.plane.subscribe();
+    let mut changes = plane_run.plane.subscribe_to_changes();
     loop {
         let ended = watched.borrow().ended.len();
         if ended >= count {
@@ -346,7 +346,7 @@ async fn watch<T>(
                     .record_change(&committed.change, plane_run.clock.now());
                 let superfluous = std::mem::take(&mut watched.borrow_mut().superfluous);
                 if !superfluous.is_empty() {
-                    actix_rt::spawn(cancel(plane_run.plane.clone(), superfluous));
+                    actix_rt::spawn(cancel_jobs(plane_run.plane.clone(), superfluous));
                 }
                 let now_ended = watched.borrow().ended.len();
                 if now_ended != ended && now_ended.is_multiple_of(TELL_EVERY) {
@@ -360,7 +360,7 @@ async fn watch<T>(
 }
 
 /// Cancels jobs. Jobs that ended meanwhile refuse, which is fine.
-async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
+async fn cancel_jobs(plane: ControlPlane, jobs: Vec<JobId>) {
     if let Ok(by) = KeyName::new("simulated") {
         let _ = plane
             .execute_command(ApiCommand {
@@ -389,8 +389,8 @@ async fn fail_nodes(
         world.act_at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
                 match how {
-                    NodeFailureMode::Down => world.node_down(site, node, repair),
-                    NodeFailureMode::BlackHole => world.node_fails_everything(site, node, repair),
+                    NodeFailureMode::Down => world.kill_node(site, node, repair),
+                    NodeFailureMode::BlackHole => world.make_black_hole(site, node, repair),
                 }
             }
         });

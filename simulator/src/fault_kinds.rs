@@ -163,7 +163,7 @@ kinds! {
 
 impl FaultKind {
     /// Lists the kinds of faults of a place.
-    pub fn of(place: FaultTarget) -> impl Iterator<Item = FaultKind> {
+    pub fn kinds_of_target(place: FaultTarget) -> impl Iterator<Item = FaultKind> {
         FaultKind::ALL
             .iter()
             .copied()

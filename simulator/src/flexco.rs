@@ -96,7 +96,7 @@ pub fn run_flexco(
 ) -> Result<FlexCoOutcome, ResourceKindsError> {
     let mut run = FlexCoRun::new(sites, jobs, allowed)?;
     let mut next_arrival = 0;
-    while let Some(now) = run.next(next_arrival) {
+    while let Some(now) = run.next_event_time(next_arrival) {
         run.end_due_jobs(now);
         run.begin_due_jobs(now);
         while let Some((_, id)) = run.arrivals.get(next_arrival).filter(|(at, _)| *at <= now) {
@@ -162,7 +162,7 @@ impl<'a> FlexCoRun<'a> {
     }
 
     /// Returns the time of the next arrival, start or end.
-    fn next(&self, next_arrival: usize) -> Option<Timestamp> {
+    fn next_event_time(&self, next_arrival: usize) -> Option<Timestamp> {
         let arrival = self.arrivals.get(next_arrival).map(|(at, _)| *at);
         let start = self.starts.first().map(|(at, _)| *at);
         let end = self.ends.peek().map(|Reverse((at, _))| *at);
@@ -185,8 +185,8 @@ impl<'a> FlexCoRun<'a> {
             let sites = self.sites;
             let site = self.owner_of(id).and_then(|of| sites.get(of.site?));
             let moved = match site {
-                Some(site) => self.plans.end_local(&site.name, id, now),
-                None => self.plans.end_meta(id, now),
+                Some(site) => self.plans.end_local_job(&site.name, id, now),
+                None => self.plans.end_meta_job(id, now),
             };
             self.apply_moves(&moved);
         }
@@ -219,11 +219,11 @@ impl<'a> FlexCoRun<'a> {
             }
             None => {
                 let job = self.jobs.get(of.place)?;
-                let plan = self.plans.plan_of_meta(id)?;
+                let plan = self.plans.meta_job_plan(id)?;
                 let run = job.run_time.min(job.estimate);
                 let spans = plan.parts.len() > 1;
                 let over = if spans {
-                    run.scaled(job.overhead)
+                    run.scaled_by(job.overhead)
                 } else {
                     DurationMs::ZERO
                 };
@@ -262,7 +262,7 @@ impl<'a> FlexCoRun<'a> {
                 let need = (&Resources::processors(job.processors), job.estimate);
                 let booking = self
                     .plans
-                    .submit_local(&self.sites[site].name, id, need, now)?;
+                    .submit_local_job(&self.sites[site].name, id, need, now)?;
                 booking.map(|booking| booking.span.from)
             }
             None => self.jobs.get(of.place).and_then(|job| {
@@ -279,7 +279,7 @@ impl<'a> FlexCoRun<'a> {
                     bounds: SplitBounds::default(),
                 };
                 self.plans
-                    .submit_meta(id, job, self.allowed, now)
+                    .submit_meta_job(id, job, self.allowed, now)
                     .map(|plan| plan.start)
             }),
         };
@@ -292,7 +292,7 @@ impl<'a> FlexCoRun<'a> {
 mod tests {
     use super::*;
 
-    fn local(at: u64, processors: u32, run_time: u64, estimate: u64) -> LocalJob {
+    fn local_job(at: u64, processors: u32, run_time: u64, estimate: u64) -> LocalJob {
         let at = Timestamp(at);
         let run_time = DurationMs(run_time);
         let estimate = DurationMs(estimate);
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    fn site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexCoSite {
+    fn flex_site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexCoSite {
         FlexCoSite {
             name: SiteName::new(name).unwrap(),
             processors,
@@ -313,13 +313,13 @@ mod tests {
     }
 
     /// F-10 of the vectors, as it happens: M begins and ends, and LB4 begins.
-    fn f_10(allowed: RescheduleOperations) -> (u64, u64, u64) {
-        let a = vec![local(0, 6, 100, 100), local(0, 6, 70, 200)];
+    fn run_vector_f_10(allowed: RescheduleOperations) -> (u64, u64, u64) {
+        let a = vec![local_job(0, 6, 100, 100), local_job(0, 6, 70, 200)];
         let b = vec![
-            local(0, 8, 60, 60),
-            local(2, 4, 30, 30),
-            local(2, 4, 40, 40),
-            local(2, 8, 50, 50),
+            local_job(0, 8, 60, 60),
+            local_job(2, 4, 30, 30),
+            local_job(2, 4, 40, 40),
+            local_job(2, 8, 50, 50),
         ];
         let overhead = PerMillion(200_000);
         let at = Timestamp(1);
@@ -331,7 +331,12 @@ mod tests {
             estimate: length,
             overhead,
         };
-        let flexed = run_flexco(&[site("A", 12, a), site("B", 8, b)], &[m], allowed).unwrap();
+        let flexed = run_flexco(
+            &[flex_site("A", 12, a), flex_site("B", 8, b)],
+            &[m],
+            allowed,
+        )
+        .unwrap();
         let m = flexed.jobs[0].as_ref().unwrap();
         (
             m.began.0,
@@ -343,16 +348,20 @@ mod tests {
     #[test]
     fn jobs_move_as_far_as_that_is_allowed_when_others_end_early() {
         let mut allowed = RescheduleOperations::default();
-        assert_eq!(f_10(allowed), (100, 220, 220));
+        assert_eq!(run_vector_f_10(allowed), (100, 220, 220));
         allowed.shift = true;
-        assert_eq!(f_10(allowed), (90, 210, 210));
+        assert_eq!(run_vector_f_10(allowed), (90, 210, 210));
         allowed.remap = true;
-        assert_eq!(f_10(allowed), (100, 200, 100));
+        assert_eq!(run_vector_f_10(allowed), (100, 200, 100));
     }
 
     #[test]
     fn what_is_larger_than_all_sites_is_refused_and_the_others_run() {
-        let sites = [site("A", 4, vec![local(0, 5, 10, 10), local(0, 4, 10, 10)])];
+        let sites = [flex_site(
+            "A",
+            4,
+            vec![local_job(0, 5, 10, 10), local_job(0, 4, 10, 10)],
+        )];
         let job = |processors| FlexCoJob {
             at: Timestamp(0),
             processors,

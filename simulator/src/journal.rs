@@ -109,7 +109,7 @@ pub(super) struct EarlyAckStore {
 
 impl EarlyAckStore {
     /// Starts with what is on the disk now.
-    pub(super) fn over_disk(
+    pub(super) fn from_disk(
         disk: &StoreDisk,
         instance: InstanceId,
         sink: CommitReportSink,
@@ -138,19 +138,21 @@ impl SimulatedDisk {
     }
 
     /// Writes the oldest `count` units and puts them on the disk, unless it fails.
-    fn write_and_keep(&self, count: usize) {
+    fn write_oldest(&self, count: usize) {
         for _ in 0..count {
             match (&self.store, self.call_faults.draw_write(self.clock.now())) {
-                (StoreDisk::Faulty(disk), Some(fault)) if self.break_down(disk, fault) => return,
+                (StoreDisk::Faulty(disk), Some(fault)) if self.fail_oldest_write(disk, fault) => {
+                    return;
+                }
                 (StoreDisk::Faulty(_), Some(_)) => {}
-                _ => self.keep_oldest(1),
+                _ => self.put_oldest_on_disk(1),
             }
         }
     }
 
     /// Writes the oldest unit to a disk that fails on it, so that the store takes no more and says
     /// so itself. Returns `false` if there was nothing to write.
-    fn break_down(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
+    fn fail_oldest_write(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
         let Some(kind) = self
             .lock_waiting()
             .units
@@ -169,7 +171,7 @@ impl SimulatedDisk {
                 FaultKind::StoreFull
             }
         };
-        if !self.is_hit(disk) {
+        if !self.does_fault_hit_oldest(disk) {
             return false;
         }
         self.call_faults.tally().count_fault(fault, kind);
@@ -186,15 +188,15 @@ impl SimulatedDisk {
 
     /// Returns true if the planned fault hits the oldest unit. It misses a unit that writes
     /// nothing, and hits no other.
-    fn is_hit(&self, disk: &FaultDisk) -> bool {
-        let before = disk.faults_taken().len();
-        self.keep_oldest(1);
+    fn does_fault_hit_oldest(&self, disk: &FaultDisk) -> bool {
+        let before = disk.struck_faults().len();
+        self.put_oldest_on_disk(1);
         disk.clear_faults();
-        disk.faults_taken().len() > before
+        disk.struck_faults().len() > before
     }
 
     /// Puts the oldest `count` units on the disk.
-    fn keep_oldest(&self, count: usize) {
+    fn put_oldest_on_disk(&self, count: usize) {
         for _ in 0..count {
             let Some((epoch, token, mut unit)) = self.lock_waiting().units.pop_front() else {
                 return;
@@ -202,7 +204,7 @@ impl SimulatedDisk {
             let now = self.clock.now().0.to_le_bytes();
             for change in &unit.changes {
                 let value = change.value.as_deref().unwrap_or_default();
-                self.hash.add(&[&now, &change.key.0, value]);
+                self.hash.add_record(&[&now, &change.key.0, value]);
             }
             if !self.keeps_archive {
                 unit.changes
@@ -228,7 +230,7 @@ impl SimulatedDisk {
                     .record_event(self.clock.now(), RecordedActorEvent::DiskFailed);
                 return (self.sink)(CommitReport::Fatal("the disk does not take it".into()));
             }
-            self.write_and_keep(count);
+            self.write_oldest(count);
             if self.broken.load(Ordering::Relaxed) {
                 return;
             }
@@ -244,7 +246,7 @@ impl SimulatedDisk {
     /// them torn.
     pub(super) fn stop_machine(&self, kind: FaultKind) {
         let count = self.lock_waiting().units.len();
-        self.keep_oldest(self.call_faults.draw_below(count + 1));
+        self.put_oldest_on_disk(self.call_faults.draw_below(count + 1));
         self.tear_oldest();
         for (.., unit) in self.lock_waiting().units.drain(..) {
             self.call_faults.tally().count_fault(kind, unit_kind(&unit));
@@ -276,7 +278,7 @@ impl SimulatedDisk {
             return;
         };
         disk.plan_fault_after(0, DiskFault::PowerCut { kept });
-        if self.is_hit(disk) {
+        if self.does_fault_hit_oldest(disk) {
             self.call_faults
                 .tally()
                 .count_fault(FaultKind::TornTail, kind);
@@ -304,11 +306,11 @@ impl Journal for KillableJournal {
         disk.lock_waiting().units.push_back((epoch, token, unit));
         if last {
             let all = disk.lock_waiting().units.len();
-            disk.keep_oldest(all);
+            disk.put_oldest_on_disk(all);
             return disk.kill_switch.kill();
         }
         if !disk.call_faults.has_slow_disk() && !disk.lock_waiting().syncing {
-            return disk.write_and_keep(1);
+            return disk.write_oldest(1);
         }
         if !std::mem::replace(&mut disk.lock_waiting().syncing, true) {
             actix_rt::spawn(disk.clone().sync_until_empty());

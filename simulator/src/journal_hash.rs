@@ -26,7 +26,7 @@ impl EventHash {
     }
 
     /// Adds one record.
-    pub fn add(&self, parts: &[&[u8]]) {
+    pub fn add_record(&self, parts: &[&[u8]]) {
         let mut state = self.lock_state();
         for part in parts {
             state.waiting.extend_from_slice(&part.len().to_le_bytes());
@@ -61,8 +61,8 @@ mod tests {
         for count in [0_u64, 1, 30_000] {
             let hash = |last: u8| {
                 let hash = EventHash::default();
-                (0..count).for_each(|number| hash.add(&[&number.to_le_bytes(), b"text"]));
-                hash.add(&[&[last]]);
+                (0..count).for_each(|number| hash.add_record(&[&number.to_le_bytes(), b"text"]));
+                hash.add_record(&[&[last]]);
                 hash.hex_digest()
             };
             assert_eq!(hash(1), hash(1));
@@ -75,7 +75,7 @@ mod tests {
     fn where_a_part_ends_is_told_apart() {
         let hash = |parts: &[&[u8]]| {
             let hash = EventHash::default();
-            hash.add(parts);
+            hash.add_record(parts);
             hash.hex_digest()
         };
         assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
@@ -84,9 +84,9 @@ mod tests {
     #[test]
     fn more_can_be_added_after_it_was_asked_for() {
         let hash = EventHash::default();
-        hash.add(&[b"one"]);
+        hash.add_record(&[b"one"]);
         let before = hash.hex_digest();
-        hash.add(&[b"two"]);
+        hash.add_record(&[b"two"]);
         assert_ne!(hash.hex_digest(), before);
     }
 }

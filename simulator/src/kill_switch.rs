@@ -27,7 +27,7 @@ pub enum KillPoint {
 }
 
 impl KillPoint {
-    fn kind(self) -> FaultKind {
+    fn fault_kind(self) -> FaultKind {
         match self {
             KillPoint::BeforeAppend(_) => FaultKind::KilledBeforeAppend,
             KillPoint::AfterAppend(_) => FaultKind::KilledAfterAppend,
@@ -92,7 +92,7 @@ impl KillSwitch {
         let last = lives && self.moment == Some(KillPoint::AfterAppend(number));
         if last {
             self.tally
-                .count_fault(KillPoint::AfterAppend(number).kind(), kind);
+                .count_fault(KillPoint::AfterAppend(number).fault_kind(), kind);
         }
         (lives, last)
     }
@@ -122,7 +122,7 @@ impl KillSwitch {
 
     fn die_if_at(&self, here: KillPoint, kind: &'static str) {
         if self.moment == Some(here) && !self.is_dead() {
-            self.tally.count_fault(here.kind(), kind);
+            self.tally.count_fault(here.fault_kind(), kind);
             self.kill();
         }
     }

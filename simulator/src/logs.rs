@@ -46,7 +46,7 @@ pub struct LogReadSettings {
 
 impl LogReadSettings {
     /// Skips bad lines and keeps the first ten complaints of each kind.
-    pub fn skipping(file: impl Into<String>) -> Self {
+    pub fn skipping_bad_lines(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             on_bad: BadLineTreatment::Skip {
@@ -56,7 +56,7 @@ impl LogReadSettings {
     }
 
     /// Stops at the first bad line.
-    pub fn refusing(file: impl Into<String>) -> Self {
+    pub fn refusing_bad_lines(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             on_bad: BadLineTreatment::Refuse,

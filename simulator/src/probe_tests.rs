@@ -26,19 +26,19 @@ use crate::world_handle::WorldHandle;
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const SECOND: DurationMs = DurationMs(1_000);
 
-pub(super) fn name(site: &str) -> SiteName {
+pub(super) fn site_name(site: &str) -> SiteName {
     SiteName::new(site).unwrap()
 }
 
 /// Sites of one node each, unusable after one error, and hardly ever reconciled.
-pub(super) fn environment(sites: &[&str]) -> SimEnvironment {
-    linked(sites, &[])
+pub(super) fn environment_with_sites(sites: &[&str]) -> SimEnvironment {
+    environment_with_links(sites, &[])
 }
 
 /// The same with links.
-pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
+pub(super) fn environment_with_links(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
     let site = |site: &&str| ClusterSpec {
-        name: name(site),
+        name: site_name(site),
         nodes: 1,
         processors_per_node: 2,
         discipline: QueueDiscipline::Easy,
@@ -84,7 +84,7 @@ pub(super) async fn submit(
 }
 
 /// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
-pub(super) async fn until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool) -> bool {
+pub(super) async fn wait_until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool) -> bool {
     let end = plane_run.clock.now() + DurationMs::from_secs(1_200);
     while !holds() && plane_run.clock.now() < end {
         plane_run.sleep_until(plane_run.clock.now() + SECOND).await;
@@ -92,25 +92,25 @@ pub(super) async fn until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool)
     holds()
 }
 
-pub(super) fn breaker(plane_run: &ControlPlaneRun, site: &str) -> Option<Breaker> {
+pub(super) fn breaker_of(plane_run: &ControlPlaneRun, site: &str) -> Option<Breaker> {
     plane_run
         .plane
         .view()
         .sites
-        .get(&name(site))
+        .get(&site_name(site))
         .map(|record| record.breaker.clone())
 }
 
 pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str) {
     world.act_at(plane_run.clock.now(), |world| {
-        let site = world.index_of(&name(site)).unwrap();
-        world.node_down(site, 0, SECOND);
+        let site = world.index_of(&site_name(site)).unwrap();
+        world.kill_node(site, 0, SECOND);
     });
 }
 
 #[test]
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
-    let environment = environment(&["delft", "leiden"]);
+    let environment = environment_with_sites(&["delft", "leiden"]);
     let world = environment.world.clone();
     let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
@@ -123,27 +123,30 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
                 .values()
                 .all(|job| matches!(job.phase, JobPhase::Running { .. }))
         };
-        assert!(until(&plane_run, runs).await, "both sites take a component");
+        assert!(
+            wait_until(&plane_run, runs).await,
+            "both sites take a component"
+        );
         fail_node(&plane_run, &world, "leiden");
         let probed = || {
             matches!(
-                breaker(&plane_run, "leiden"),
+                breaker_of(&plane_run, "leiden"),
                 Some(Breaker::HalfOpen { .. })
             )
         };
         assert!(
-            until(&plane_run, || probed() && runs()).await,
+            wait_until(&plane_run, || probed() && runs()).await,
             "leiden is probed with the job"
         );
         fail_node(&plane_run, &world, "delft");
         assert!(
-            until(&plane_run, || match breaker(&plane_run, "leiden") {
+            wait_until(&plane_run, || match breaker_of(&plane_run, "leiden") {
                 Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
                 _ => false,
             })
             .await,
             "{:?}",
-            breaker(&plane_run, "leiden")
+            breaker_of(&plane_run, "leiden")
         );
     });
     assert!(matches!(end.unwrap(), RunEnd::Done(..)));

@@ -26,7 +26,7 @@ const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const RUN_TIME: DurationMs = DurationMs(60_000);
 
 /// Two sites of 8 processors, all of them in use by a local job for so many minutes.
-fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
+fn environment_of_busy_sites(minutes: [u64; 2], seed: u64) -> SimEnvironment {
     let sites = ["delft", "leiden"]
         .into_iter()
         .zip(minutes)
@@ -57,7 +57,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
 }
 
 /// Two components of 8 processors, one a site.
-fn wide(mode: AcquisitionMode) -> JobSpec {
+fn wide_job(mode: AcquisitionMode) -> JobSpec {
     let mut spec = build_job(&[8, 8], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.acquisition.mode = mode;
     let max_hold = DurationMs::from_secs(120);
@@ -88,7 +88,7 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
 }
 
 /// Runs a job through control planes that die at these times, for six hours at most.
-fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Arc<Job> {
+fn run_job(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Arc<Job> {
     let mut deaths = deaths
         .iter()
         .map(|secs| BEGINS + DurationMs::from_secs(*secs));
@@ -129,7 +129,7 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
 }
 
 /// When payloads began, and how many attempts were submitted.
-fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
+fn starts_and_submissions(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
         let began = entries
@@ -150,12 +150,12 @@ fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
 
 #[test]
 fn a_job_that_waits_in_two_queues_starts_together_when_both_have_room() {
-    let environment = environment([10, 30], 1);
-    let job = run(&environment, &wide(AcquisitionMode::Auto), &[], 1);
+    let environment = environment_of_busy_sites([10, 30], 1);
+    let job = run_job(&environment, &wide_job(AcquisitionMode::Auto), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     assert_eq!(job.round.0, 1, "it never lost its place");
     assert_eq!(job.setbacks, Default::default());
-    let (began, submitted) = ledger(&environment);
+    let (began, submitted) = starts_and_submissions(&environment);
     assert!(
         began
             .iter()
@@ -177,24 +177,33 @@ fn a_job_that_waits_in_two_queues_starts_together_when_both_have_room() {
 
 #[test]
 fn a_job_for_idle_processors_only_never_waits_in_a_queue() {
-    let environment = environment([10, 30], 2);
-    let job = run(&environment, &wide(AcquisitionMode::Immediate), &[], 2);
+    let environment = environment_of_busy_sites([10, 30], 2);
+    let job = run_job(&environment, &wide_job(AcquisitionMode::Immediate), &[], 2);
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
-    assert_eq!(ledger(&environment).1, 2, "submitted when both had room");
+    assert_eq!(
+        starts_and_submissions(&environment).1,
+        2,
+        "submitted when both had room"
+    );
 }
 
 #[test]
 fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
     for seed in 1..=10_u64 {
-        let environment = environment([10, 30], seed);
+        let environment = environment_of_busy_sites([10, 30], seed);
         let deaths: Vec<u64> = (1..=8).map(|death| death * 227 + seed * 13).collect();
-        let job = run(&environment, &wide(AcquisitionMode::Queued), &deaths, seed);
+        let job = run_job(
+            &environment,
+            &wide_job(AcquisitionMode::Queued),
+            &deaths,
+            seed,
+        );
         assert_eq!(
             job.phase.kind(),
             PhaseKind::Finished,
             "seed {seed}: {job:?}"
         );
-        let (began, _) = ledger(&environment);
+        let (began, _) = starts_and_submissions(&environment);
         assert!(began.len() % 2 == 0, "seed {seed}: {began:?}");
         assert_eq!(job.setbacks.site_errors, 0, "seed {seed}");
     }
@@ -204,20 +213,25 @@ fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
 #[test]
 fn it_starts_together_where_sites_are_driven_by_the_adapter_of_slurm() {
     for seed in 1..=20_u64 {
-        let environment = environment([10, 30], seed);
+        let environment = environment_of_busy_sites([10, 30], seed);
         environment
             .world
             .act_at(BEGINS, SimulatedWorld::drive_by_slurm);
         let deaths: Vec<u64> = (1..=seed % 8)
             .map(|death| death * 227 + seed * 13)
             .collect();
-        let job = run(&environment, &wide(AcquisitionMode::Queued), &deaths, seed);
+        let job = run_job(
+            &environment,
+            &wide_job(AcquisitionMode::Queued),
+            &deaths,
+            seed,
+        );
         assert_eq!(
             job.phase.kind(),
             PhaseKind::Finished,
             "seed {seed}: {job:?}"
         );
-        let (began, _) = ledger(&environment);
+        let (began, _) = starts_and_submissions(&environment);
         assert!(began.len() % 2 == 0, "seed {seed}: {began:?}");
         assert!(
             began[1].since(began[0]) < DurationMs(10_000),

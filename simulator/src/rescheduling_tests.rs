@@ -32,12 +32,12 @@ pub(super) fn minutes(count: u64) -> DurationMs {
 
 /// Two sites of 8 processors that grant reservations, all of them in use by a local job that
 /// was to run for four hours: it runs for so many minutes.
-pub(super) fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
-    busy(runs.map(|runs| vec![local(8, runs, 240)]), seed)
+pub(super) fn environment_of_local_runs(runs: [u64; 2], seed: u64) -> SimEnvironment {
+    busy_environment(runs.map(|runs| vec![local_job(8, runs, 240)]), seed)
 }
 
 /// A local job from the beginning on.
-pub(super) fn local(processors: u32, runs: u64, estimate: u64) -> LocalJob {
+pub(super) fn local_job(processors: u32, runs: u64, estimate: u64) -> LocalJob {
     LocalJob {
         at: BEGINS,
         processors,
@@ -47,7 +47,7 @@ pub(super) fn local(processors: u32, runs: u64, estimate: u64) -> LocalJob {
 }
 
 /// Two such sites with these local jobs.
-pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment {
+pub(super) fn busy_environment(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment {
     let sites = ["delft", "leiden"].into_iter().zip(local_jobs).map(
         |(name, local_jobs): (&str, Vec<LocalJob>)| ClusterSpec {
             name: SiteName::new(name).unwrap(),
@@ -72,7 +72,7 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
 }
 
 /// Components of six processors, for ten minutes, within ten hours from now.
-pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
+pub(super) fn wide_job(components: usize, flexible: bool) -> JobSpec {
     let mut spec = build_job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationTerms {
@@ -113,7 +113,7 @@ pub(super) struct RescheduledJob {
 }
 
 /// Runs a job through control planes that die at these times.
-pub(super) fn run(
+pub(super) fn run_job(
     environment: &SimEnvironment,
     spec: &JobSpec,
     deaths: &[u64],
@@ -148,7 +148,7 @@ pub(super) fn run(
                     .unwrap()
             };
             while !job().is_final() && plane_run.clock.now() < BEGINS + minutes(1_000) {
-                note(&seen, job().reserved_start());
+                note_promised_start(&seen, job().reserved_start());
                 plane_run
                     .sleep_until(plane_run.clock.now() + DurationMs::from_secs(1))
                     .await;
@@ -166,7 +166,7 @@ pub(super) fn run(
 }
 
 /// Keeps a start that differs from the last one.
-fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
+fn note_promised_start(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
     let mut seen = seen.lock().unwrap();
     if let Some(start) = start.filter(|start| seen.last() != Some(start)) {
         seen.push(start);
@@ -174,7 +174,7 @@ fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
 }
 
 /// When payloads began.
-pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
+pub(super) fn payload_starts(environment: &SimEnvironment) -> Vec<Timestamp> {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
         entries
@@ -186,22 +186,22 @@ pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
 }
 
 /// Reservations that sites hold.
-pub(super) fn held(world: &SimulatedWorld) -> usize {
+pub(super) fn count_reservations(world: &SimulatedWorld) -> usize {
     world
         .sites()
         .iter()
-        .flat_map(|site| site.current_leases())
+        .flat_map(|site| site.current_reservations())
         .count()
 }
 
-pub(super) fn only_ever_earlier(promised: &[Timestamp]) -> bool {
+pub(super) fn is_strictly_earlier(promised: &[Timestamp]) -> bool {
     promised.windows(2).all(|pair| pair[1] < pair[0])
 }
 
 #[test]
 fn an_early_end_moves_a_flexible_reservation_forward() {
-    let environment = environment([60, 240], 1);
-    let RescheduledJob { job, promised } = run(&environment, &wide(1, true), &[], 1);
+    let environment = environment_of_local_runs([60, 240], 1);
+    let RescheduledJob { job, promised } = run_job(&environment, &wide_job(1, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     let first = promised[0];
     let last = promised[promised.len() - 1];
@@ -209,35 +209,35 @@ fn an_early_end_moves_a_flexible_reservation_forward() {
         first >= BEGINS + minutes(240),
         "when the local jobs were to end: {promised:?}"
     );
-    assert!(only_ever_earlier(&promised), "{promised:?}");
+    assert!(is_strictly_earlier(&promised), "{promised:?}");
     let soon = BEGINS + minutes(60)..BEGINS + minutes(62);
     assert!(
         soon.contains(&last),
         "when one of them did end: {promised:?}"
     );
-    assert!(began(&environment)[0] < soon.end + MINUTE);
-    assert!(environment.world.read(held) == 0);
+    assert!(payload_starts(&environment)[0] < soon.end + MINUTE);
+    assert!(environment.world.read(count_reservations) == 0);
 }
 
 #[test]
 fn a_reservation_that_may_not_be_moved_stays_where_it_is() {
-    let environment = environment([60, 240], 1);
-    let RescheduledJob { job, promised } = run(&environment, &wide(1, false), &[], 1);
+    let environment = environment_of_local_runs([60, 240], 1);
+    let RescheduledJob { job, promised } = run_job(&environment, &wide_job(1, false), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
     assert_eq!(promised.len(), 1, "{promised:?}");
-    assert!(began(&environment)[0] >= BEGINS + minutes(240));
+    assert!(payload_starts(&environment)[0] >= BEGINS + minutes(240));
 }
 
 #[test]
 fn parts_of_a_job_come_forward_together_or_not_at_all() {
     // They fill more than one site.
-    let environment = environment([60, 90], 2);
-    let RescheduledJob { job, promised } = run(&environment, &wide(2, true), &[], 2);
+    let environment = environment_of_local_runs([60, 90], 2);
+    let RescheduledJob { job, promised } = run_job(&environment, &wide_job(2, true), &[], 2);
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
     let last = promised[promised.len() - 1];
     let soon = BEGINS + minutes(90)..BEGINS + minutes(92);
     assert!(
-        soon.contains(&last) && only_ever_earlier(&promised),
+        soon.contains(&last) && is_strictly_earlier(&promised),
         "{promised:?}"
     );
     let placed = job.components.iter().filter_map(|c| c.placement.as_ref());
@@ -248,20 +248,21 @@ fn parts_of_a_job_come_forward_together_or_not_at_all() {
 #[test]
 fn a_move_lives_through_deaths_of_the_control_plane() {
     for seed in 1..=10_u64 {
-        let environment = environment([60, 240], seed);
+        let environment = environment_of_local_runs([60, 240], seed);
         let deaths: Vec<u64> = (0..6).map(|death| 3_600 + death * 29 + seed).collect();
-        let RescheduledJob { job, promised } = run(&environment, &wide(1, true), &deaths, seed);
+        let RescheduledJob { job, promised } =
+            run_job(&environment, &wide_job(1, true), &deaths, seed);
         assert_eq!(
             job.phase.kind(),
             PhaseKind::Finished,
             "seed {seed}: {job:?}"
         );
         assert!(
-            only_ever_earlier(&promised) && promised.len() > 1,
+            is_strictly_earlier(&promised) && promised.len() > 1,
             "seed {seed}: {promised:?}"
         );
         assert_eq!(
-            environment.world.read(held),
+            environment.world.read(count_reservations),
             0,
             "seed {seed}: held by nobody"
         );

@@ -41,10 +41,10 @@ impl ReservationLog {
         for event in events {
             match &event.what {
                 JobEventKind::JobPlaced { placements, .. } => {
-                    self.mark_left(job.id, event.at);
-                    self.add_confirmed(job, placements, event.at);
+                    self.mark_cancelled(job.id, event.at);
+                    self.add_confirmed_reservations(job, placements, event.at);
                 }
-                JobEventKind::RoundAborted { .. } => self.mark_left(job.id, event.at),
+                JobEventKind::RoundAborted { .. } => self.mark_cancelled(job.id, event.at),
                 JobEventKind::ReservationMoved => self.moves += 1,
                 _ => {}
             }
@@ -54,7 +54,7 @@ impl ReservationLog {
         }
     }
 
-    fn add_confirmed(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
+    fn add_confirmed_reservations(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
         for (index, placement) in (0..).map(ComponentIndex).zip(placements) {
             let Some(promised) = placement.acquisition.reservation_use() else {
                 continue;
@@ -73,7 +73,7 @@ impl ReservationLog {
         }
     }
 
-    fn mark_left(&mut self, job: JobId, at: Timestamp) {
+    fn mark_cancelled(&mut self, job: JobId, at: Timestamp) {
         for place in self.present.remove(&job).unwrap_or_default() {
             if let Some(booking) = self.all.get_mut(place) {
                 booking.left = Some(at);
@@ -87,7 +87,7 @@ impl ReservationLog {
     }
 
     /// Returns all reservations, in the order of their confirmations.
-    pub fn all(&self) -> &[ComponentReservation] {
+    pub fn all_reservations(&self) -> &[ComponentReservation] {
         &self.all
     }
 }

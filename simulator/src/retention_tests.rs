@@ -83,7 +83,7 @@ async fn submit(plane_run: &ControlPlaneRun, number: u64) {
         .unwrap();
 }
 
-fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> DayEndCounts {
+fn day_end_counts(plane_run: &ControlPlaneRun, world: &WorldHandle) -> DayEndCounts {
     let all = plane_run.plane.scan_store(&[]).unwrap();
     let archived = |key: &[u8]| key.starts_with(keys::ARCHIVE);
     DayEndCounts {
@@ -113,7 +113,7 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
                 plane_run.sleep_until(BEGINS + at).await;
                 submit(&plane_run, number).await;
                 if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
-                    days.push(kept(&plane_run, &world));
+                    days.push(day_end_counts(&plane_run, &world));
                 }
             }
             days

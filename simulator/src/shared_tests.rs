@@ -54,7 +54,7 @@ fn environment() -> SimEnvironment {
 }
 
 /// What these do on a grid whose sites have answered.
-fn play<T: 'static>(
+fn run_on_grid<T: 'static>(
     environment: &SimEnvironment,
     acts: impl AsyncFnOnce(&ControlPlaneRun) -> T + 'static,
 ) -> T {
@@ -69,19 +69,19 @@ fn play<T: 'static>(
     }
 }
 
-fn key(name: &str) -> KeyName {
+fn key_name(name: &str) -> KeyName {
     KeyName::new(name).unwrap()
 }
 
-fn course() -> ReservationName {
+fn reservation_name() -> ReservationName {
     ReservationName::new("course").unwrap()
 }
 
 /// Two processors for an hour, in half an hour, for these keys.
-fn wish(now: Timestamp, allowed: &[&str]) -> OperatorCommand {
-    let allowed: BTreeSet<KeyName> = allowed.iter().map(|name| key(name)).collect();
+fn reservation_wish(now: Timestamp, allowed: &[&str]) -> OperatorCommand {
+    let allowed: BTreeSet<KeyName> = allowed.iter().map(|name| key_name(name)).collect();
     OperatorCommand::Reserve(Box::new(SharedReservationTerms {
-        name: course(),
+        name: reservation_name(),
         allowed,
         resources: Resources::processors(2),
         window: StartWindow::new(now + HOUR, now + HOUR),
@@ -93,23 +93,26 @@ fn wish(now: Timestamp, allowed: &[&str]) -> OperatorCommand {
     }))
 }
 
-async fn ask(
+async fn send_request(
     plane_run: &ControlPlaneRun,
     by: &str,
     what: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
     plane_run
         .plane
-        .execute_command(ApiCommand { by: key(by), what })
+        .execute_command(ApiCommand {
+            by: key_name(by),
+            what,
+        })
         .await
 }
 
-async fn order(
+async fn send_site_command(
     plane_run: &ControlPlaneRun,
     site: &str,
     what: OperatorCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
-    ask(
+    send_request(
         plane_run,
         "operator",
         ApiRequest::Site(SiteName::new(site).unwrap(), what),
@@ -121,7 +124,7 @@ async fn wait(plane_run: &ControlPlaneRun, length: DurationMs) {
     plane_run.sleep_until(plane_run.clock.now() + length).await;
 }
 
-fn the_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
+fn only_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
     plane_run
         .plane
         .view()
@@ -135,9 +138,10 @@ fn the_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
 #[test]
 fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
     let environment = environment();
-    let (granted, held) = play(&environment, async |plane_run: &ControlPlaneRun| {
+    let (granted, held) = run_on_grid(&environment, async |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        let both = ["delft", "leiden"].map(|site| order(plane_run, site, wish(now, &[])));
+        let both = ["delft", "leiden"]
+            .map(|site| send_site_command(plane_run, site, reservation_wish(now, &[])));
         let answers = futures_util::future::join_all(both).await;
         wait(plane_run, MINUTE).await;
         (
@@ -146,7 +150,7 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
                 world
                     .sites()
                     .iter()
-                    .flat_map(|site| site.current_leases())
+                    .flat_map(|site| site.current_reservations())
                     .count()
             }),
         )
@@ -161,7 +165,7 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let parts = [("delft", delft), ("leiden", 8)];
         let parts =
             parts.map(|(site, count)| (SiteName::new(site).unwrap(), Resources::processors(count)));
-        let OperatorCommand::Reserve(wish) = wish(now, &[]) else {
+        let OperatorCommand::Reserve(wish) = reservation_wish(now, &[]) else {
             unreachable!()
         };
         OperatorCommand::Reserve(Box::new(SharedReservationTerms {
@@ -171,28 +175,28 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
             ..*wish
         }))
     };
-    let (jobs, held) = play(&environment, async move |plane_run: &ControlPlaneRun| {
+    let (jobs, held) = run_on_grid(&environment, async move |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        order(plane_run, "delft", wish_of(now, "course", 2))
+        send_site_command(plane_run, "delft", wish_of(now, "course", 2))
             .await
             .unwrap();
         wait(plane_run, MINUTE).await;
         // There is room for it at delft, and none at leiden.
-        order(plane_run, "delft", wish_of(now, "other", 4))
+        send_site_command(plane_run, "delft", wish_of(now, "other", 4))
             .await
             .unwrap();
         wait(plane_run, MINUTE).await;
         let held = |world: &SimulatedWorld| {
             let sites = world.sites().iter();
             sites
-                .map(|site| site.current_leases().count())
+                .map(|site| site.current_reservations().count())
                 .collect::<Vec<_>>()
         };
         let held = plane_run.world.read(held);
         let mut spec = build_job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
-        spec.run.within = Some(course());
+        spec.run.within = Some(reservation_name());
         let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
-        ask(plane_run, "bob", submit).await.unwrap();
+        send_request(plane_run, "bob", submit).await.unwrap();
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
         (
@@ -210,29 +214,33 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
 #[test]
 fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
     let environment = environment();
-    let job = play(&environment, async |plane_run: &ControlPlaneRun| {
+    let job = run_on_grid(&environment, async |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        order(plane_run, "delft", wish(now, &[])).await.unwrap();
+        send_site_command(plane_run, "delft", reservation_wish(now, &[]))
+            .await
+            .unwrap();
         wait(plane_run, MINUTE).await;
         let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
-        spec.run.within = Some(course());
+        spec.run.within = Some(reservation_name());
         let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
-        ask(plane_run, "bob", submit).await.unwrap();
+        send_request(plane_run, "bob", submit).await.unwrap();
         // What happens while it is frozen it hears of when it is thawed.
-        ask(plane_run, "bob", ApiRequest::Freeze(vec![JobId(1)]))
+        send_request(plane_run, "bob", ApiRequest::Freeze(vec![JobId(1)]))
             .await
             .unwrap();
-        let cancel = OperatorCommand::CancelReservation { name: course() };
-        order(plane_run, "delft", cancel).await.unwrap();
+        let cancel = OperatorCommand::CancelReservation {
+            name: reservation_name(),
+        };
+        send_site_command(plane_run, "delft", cancel).await.unwrap();
         wait(plane_run, MINUTE).await;
-        order(plane_run, "delft", wish(now, &["alice"]))
+        send_site_command(plane_run, "delft", reservation_wish(now, &["alice"]))
             .await
             .unwrap();
-        ask(plane_run, "bob", ApiRequest::Thaw(vec![JobId(1)]))
+        send_request(plane_run, "bob", ApiRequest::Thaw(vec![JobId(1)]))
             .await
             .unwrap();
         wait(plane_run, HOUR + HOUR).await;
-        the_job(plane_run)
+        only_job(plane_run)
     });
     let JobPhase::Failed { reason, .. } = &job.phase else {
         panic!("{:?}", job.phase)
@@ -243,28 +251,32 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
 #[test]
 fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
     let environment = environment();
-    let (jobs, kept) = play(&environment, async |plane_run: &ControlPlaneRun| {
+    let (jobs, kept) = run_on_grid(&environment, async |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        order(plane_run, "delft", wish(now, &["alice", "bob"]))
+        send_site_command(plane_run, "delft", reservation_wish(now, &["alice", "bob"]))
             .await
             .unwrap();
         wait(plane_run, MINUTE).await;
         for by in ["alice", "bob", "alice"] {
             let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
-            spec.run.within = Some(course());
+            spec.run.within = Some(reservation_name());
             let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
-            ask(plane_run, by, submit).await.unwrap();
+            send_request(plane_run, by, submit).await.unwrap();
         }
         let refused = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
-            spec.run.within = Some(course());
+            spec.run.within = Some(reservation_name());
             ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))])
         });
-        assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
+        assert!(
+            send_request(plane_run, "dora", refused.unwrap())
+                .await
+                .is_err()
+        );
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
         let stage = |record: &cospan_domain::site::site_state::SiteRecord| {
             record
-                .shared_named(&course())
+                .shared_reservation_named(&reservation_name())
                 .map(|shared| shared.stage.clone())
         };
         let kept = view.sites.values().find_map(|record| stage(record));

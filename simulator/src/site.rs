@@ -56,7 +56,7 @@ async fn pause(length: DurationMs) {
     }
 }
 
-fn lost_reply() -> SiteError {
+fn lost_reply_error() -> SiteError {
     SiteError::OutcomeUnknown("no reply within the deadline".into())
 }
 
@@ -132,7 +132,7 @@ impl SimulatedSite {
     ) -> Result<T, TurnAwayReason> {
         self.world
             .act_at(self.clock.now(), |world: &mut SimulatedWorld| {
-                match world.turn_away(self.index, self.instance) {
+                match world.reason_to_turn_away(self.index, self.instance) {
                     Some(closed) => Err(closed),
                     None => Ok(act(world, self.index)),
                 }
@@ -192,16 +192,16 @@ impl SimulatedSite {
             });
         }
         pause(DEADLINE).await;
-        Err(lost_reply())
+        Err(lost_reply_error())
     }
 
     fn is_frozen(&self) -> bool {
         self.world
-            .read(|world| world.sites()[self.index.index()].ailments().frozen)
+            .read(|world| world.sites()[self.index.index()].present_faults().frozen)
     }
 
     /// Falsifies a status if the fate says so.
-    fn falsify(&self, fate: CallFate, status: &mut SiteStatus) {
+    fn falsify_status(&self, fate: CallFate, status: &mut SiteStatus) {
         let Some(fault) = fate.fault else { return };
         let is_false = match fault {
             FaultKind::Truncated => truncate_status(status, fate.dice),
@@ -233,17 +233,17 @@ impl SimulatedSite {
         match fault {
             FaultKind::RequestLost => {
                 pause(DEADLINE).await;
-                Err(lost_reply())
+                Err(lost_reply_error())
             }
             FaultKind::ReplyLost => {
                 let _ = self.carry_out(&*act);
                 pause(DEADLINE).await;
-                Err(lost_reply())
+                Err(lost_reply_error())
             }
             FaultKind::Late => {
                 self.schedule_late_act(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
-                Err(lost_reply())
+                Err(lost_reply_error())
             }
             FaultKind::Doubled => {
                 let answer = self.carry_out(&*act);
@@ -253,7 +253,7 @@ impl SimulatedSite {
                     return answer;
                 }
                 pause(DEADLINE).await;
-                Err(lost_reply())
+                Err(lost_reply_error())
             }
             FaultKind::Refused => Err(SiteError::Refused("the site is not well".into())),
             FaultKind::NotSent => Err(SiteError::NotSent("connection refused".into())),
@@ -263,7 +263,7 @@ impl SimulatedSite {
                     "the answer cannot be read".into(),
                 ))
             }
-            FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost_reply),
+            FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost_reply_error),
             // Planned without a report from the hook, as there may be many.
             FaultKind::AdapterPanics => {
                 self.lives
@@ -299,7 +299,7 @@ impl SiteAttemptCalls for SimulatedSite {
                 move |world: &mut SimulatedWorld, site| Ok(world.status(site, &asked)),
             )
             .await?;
-        self.falsify(fate, &mut status);
+        self.falsify_status(fate, &mut status);
         Ok(status)
     }
 

@@ -28,7 +28,7 @@ use crate::world::{SimulatedWorld, SiteIndex, WrapperDelays};
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 
 /// A world of one site, whose nodes have one processor each.
-fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (SimulatedWorld, SiteIndex) {
+fn world_of_one_site(nodes: u32, local_jobs: Vec<LocalJob>) -> (SimulatedWorld, SiteIndex) {
     let name = SiteName::new("delft").unwrap();
     let spec = ClusterSpec {
         name: name.clone(),
@@ -46,15 +46,15 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (SimulatedWorld, SiteIndex) {
 }
 
 /// An empty site of one processor, where everything meets this fault.
-fn site(
+fn site_with_fault(
     fault: Option<FaultKind>,
     trouble: Option<SiteFault>,
     moment: Option<KillPoint>,
 ) -> SimulatedSite {
-    let (mut world, index) = world(1, Vec::new());
+    let (mut world, index) = world_of_one_site(1, Vec::new());
     trouble
         .into_iter()
-        .for_each(|trouble| world.plan(BEGINS, index, trouble));
+        .for_each(|trouble| world.plan_fault(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
     let call_faults = Arc::new(CallFaultModel::new(
         FaultRates {
@@ -84,13 +84,13 @@ fn under_virtual_time(work: impl Future<Output = ()>) {
     .block_on(work);
 }
 
-fn struck(site: &SimulatedSite) -> FaultEffectCounts {
+fn fault_effects(site: &SimulatedSite) -> FaultEffectCounts {
     site.call_faults.tally().fault_counts()
 }
 
 #[test]
 fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
-    let site = site(Some(FaultKind::WrongIdle), None, None);
+    let site = site_with_fault(Some(FaultKind::WrongIdle), None, None);
     let wrong = System::new().block_on(async {
         let mut wrong = 0;
         for _ in 0..100 {
@@ -103,21 +103,21 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
         "some numbers drawn are the true one: {wrong}"
     );
     assert_eq!(
-        struck(&site),
+        fault_effects(&site),
         [((FaultKind::WrongIdle, "status"), wrong)].into()
     );
 }
 
 #[test]
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
-    let site = site(Some(FaultKind::Truncated), None, None);
+    let site = site_with_fault(Some(FaultKind::Truncated), None, None);
     System::new().block_on(async { site.status(&[]).await.unwrap() });
-    assert_eq!(struck(&site), FaultEffectCounts::new());
+    assert_eq!(fault_effects(&site), FaultEffectCounts::new());
 }
 
 #[test]
 fn nobody_is_killed_after_a_call_that_was_turned_away() {
-    let site = site(
+    let site = site_with_fault(
         None,
         Some(SiteFault::Revoked(true)),
         Some(KillPoint::AfterCall(1)),
@@ -125,13 +125,13 @@ fn nobody_is_killed_after_a_call_that_was_turned_away() {
     System::new().block_on(async { site.status(&[]).await.unwrap_err() });
     assert!(!site.kill_switch.is_dead());
     assert_eq!(
-        struck(&site),
+        fault_effects(&site),
         FaultEffectCounts::new(),
         "neither a kill nor, where nothing stands, trouble"
     );
 }
 
-fn order() -> AttemptSubmitRequest {
+fn submit_request() -> AttemptSubmitRequest {
     let instance = InstanceId::from_random(1);
     let component = ComponentIndex(0);
     let tag = AttemptTag {
@@ -145,11 +145,11 @@ fn order() -> AttemptSubmitRequest {
     AttemptSubmitRequest::with_one_processor(tag, spec.components[0].program.unpack(), second)
 }
 
-fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut SimulatedWorld) -> T) -> T {
+fn act_at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut SimulatedWorld) -> T) -> T {
     site.world.act_at(BEGINS + DurationMs(ms), act)
 }
 
-fn deeds(site: &SimulatedSite) -> Vec<WorldLedgerEvent> {
+fn ledger_events(site: &SimulatedSite) -> Vec<WorldLedgerEvent> {
     site.world.read(|world| {
         world
             .ledger()
@@ -162,9 +162,9 @@ fn deeds(site: &SimulatedSite) -> Vec<WorldLedgerEvent> {
 
 #[test]
 fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
-    let site = site(None, None, None);
-    let order = order();
-    at(&site, 0, |world| {
+    let site = site_with_fault(None, None, None);
+    let order = submit_request();
+    act_at(&site, 0, |world| {
         let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
         let found = world.find_by_tag(site.index, order.tag).found;
         assert_eq!(
@@ -172,13 +172,13 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
             ids.each_ref()
         );
     });
-    at(&site, 5_000, |world| {
+    act_at(&site, 5_000, |world| {
         let state = world
             .decide_gate(site.index, order.tag, &GateDecision::Void)
             .unwrap();
         assert_eq!(state, GateState::Voided);
     });
-    at(&site, 20_000, |world| {
+    act_at(&site, 20_000, |world| {
         assert_eq!(
             world.find_by_tag(site.index, order.tag).found.len(),
             1,
@@ -186,19 +186,19 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
         );
         world.remove_attempt(site.index, order.tag).unwrap();
     });
-    let ready = deeds(&site)
+    let ready = ledger_events(&site)
         .into_iter()
         .filter(|deed| *deed == WorldLedgerEvent::Ready)
         .count();
-    assert_eq!(ready, 1, "{:?}", deeds(&site));
+    assert_eq!(ready, 1, "{:?}", ledger_events(&site));
 }
 
 #[test]
 fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
     for taken_back in [0, 1] {
-        let site = site(None, None, None);
-        let order = order();
-        at(&site, 0, |world| {
+        let site = site_with_fault(None, None, None);
+        let order = submit_request();
+        act_at(&site, 0, |world| {
             // The site has one processor, and somebody else has it.
             let mut other = order.clone();
             other.tag.job = JobId(2);
@@ -227,12 +227,12 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
 #[test]
 fn what_is_taken_back_too_late_ends_nothing() {
     for late in [0, 1] {
-        let site = site(None, None, None);
-        let order = order();
-        let ids = at(&site, 0, |world| {
+        let site = site_with_fault(None, None, None);
+        let order = submit_request();
+        let ids = act_at(&site, 0, |world| {
             [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id)
         });
-        at(&site, 5_000, |world| {
+        act_at(&site, 5_000, |world| {
             world.withdraw(site.index, order.tag, &ids[late]);
             let seen = world.status(site.index, &[order.tag]).attempts;
             assert!(
@@ -245,24 +245,27 @@ fn what_is_taken_back_too_late_ends_nothing() {
 
 #[test]
 fn a_request_that_came_twice_is_submitted_twice() {
-    let site = site(Some(FaultKind::Doubled), None, None);
-    let order = order();
+    let site = site_with_fault(Some(FaultKind::Doubled), None, None);
+    let order = submit_request();
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
         let _ = site.submit(&order).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
     });
-    let deeds = deeds(&site);
+    let deeds = ledger_events(&site);
     assert!(
         deeds.contains(&WorldLedgerEvent::SubmittedAgain),
         "{deeds:?}"
     );
-    assert_eq!(struck(&site), [((FaultKind::Doubled, "submit"), 1)].into());
+    assert_eq!(
+        fault_effects(&site),
+        [((FaultKind::Doubled, "submit"), 1)].into()
+    );
 }
 
 /// An attempt of the job with this number.
-fn order_of(job: u64) -> AttemptSubmitRequest {
-    let order = order();
+fn submit_request_of(job: u64) -> AttemptSubmitRequest {
+    let order = submit_request();
     AttemptSubmitRequest {
         tag: AttemptTag {
             job: JobId(job),
@@ -272,7 +275,7 @@ fn order_of(job: u64) -> AttemptSubmitRequest {
     }
 }
 
-fn seen(
+fn observe_attempt(
     world: &mut SimulatedWorld,
     site: SiteIndex,
     order: &AttemptSubmitRequest,
@@ -290,21 +293,21 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
         run_time: ten,
         estimate: ten,
     };
-    let (mut world, site) = world(2, vec![local]);
-    world.submit(site, &order_of(1)).unwrap();
+    let (mut world, site) = world_of_one_site(2, vec![local]);
+    world.submit(site, &submit_request_of(1)).unwrap();
     world.advance_to(BEGINS + DurationMs(2_000));
-    world.node_down(site, 1, second);
+    world.kill_node(site, 1, second);
     assert_eq!(
-        world.scheduler_forgets(site, ten),
+        world.make_scheduler_forget(site, ten),
         1,
         "and both numbers are free again"
     );
     for job in [2, 3] {
-        world.submit(site, &order_of(job)).unwrap();
+        world.submit(site, &submit_request_of(job)).unwrap();
     }
     world.advance_to(BEGINS + DurationMs(20_000));
     for job in [2, 3] {
-        let at_gate = seen(&mut world, site, &order_of(job));
+        let at_gate = observe_attempt(&mut world, site, &submit_request_of(job));
         assert!(
             matches!(at_gate, AttemptObservation::Ready(_)),
             "{at_gate:?}"
@@ -325,22 +328,22 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
         run_time: minute,
         estimate: minute,
     };
-    let (mut world, site) = world(2, vec![later]);
-    world.submit(site, &order_of(1)).unwrap();
+    let (mut world, site) = world_of_one_site(2, vec![later]);
+    world.submit(site, &submit_request_of(1)).unwrap();
     world.advance_to(BEGINS + DurationMs(5_000));
     for node in [0, 1] {
-        world.node_fails_everything(site, node, DurationMs(20_000));
+        world.make_black_hole(site, node, DurationMs(20_000));
     }
     assert_eq!(
         world.sites()[0].spare_processors(),
         Some(1),
         "nobody sees it"
     );
-    world.submit(site, &order_of(2)).unwrap();
+    world.submit(site, &submit_request_of(2)).unwrap();
     world.advance_to(BEGINS + DurationMs(15_000));
-    let runs = seen(&mut world, site, &order_of(1));
+    let runs = observe_attempt(&mut world, site, &submit_request_of(1));
     assert!(matches!(runs, AttemptObservation::Ready(_)), "{runs:?}");
-    let failed = seen(&mut world, site, &order_of(2));
+    let failed = observe_attempt(&mut world, site, &submit_request_of(2));
     assert!(
         matches!(failed, AttemptObservation::Vanished { began: false, .. }),
         "{failed:?}"
@@ -351,28 +354,28 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
         "the local job failed as well"
     );
     world.advance_to(BEGINS + DurationMs(26_000));
-    world.submit(site, &order_of(3)).unwrap();
+    world.submit(site, &submit_request_of(3)).unwrap();
     world.advance_to(BEGINS + DurationMs(30_000));
-    let mended = seen(&mut world, site, &order_of(3));
+    let mended = observe_attempt(&mut world, site, &submit_request_of(3));
     assert!(matches!(mended, AttemptObservation::Ready(_)), "{mended:?}");
 }
 
 #[test]
 fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
-    let (mut world, site) = world(2, Vec::new());
+    let (mut world, site) = world_of_one_site(2, Vec::new());
     world.set_requeues(true);
     // Both are started at once, and their nodes die before either wrapper comes.
     for _ in 0..2 {
-        world.submit(site, &order()).unwrap();
+        world.submit(site, &submit_request()).unwrap();
     }
-    world.site_down(site, DurationMs(60_000));
+    world.kill_site(site, DurationMs(60_000));
     world.advance_to(BEGINS + DurationMs(30_000));
     assert_eq!(
-        seen(&mut world, site, &order()),
+        observe_attempt(&mut world, site, &submit_request()),
         AttemptObservation::Queued(QueuedAttempt::default())
     );
     world.advance_to(BEGINS + DurationMs(90_000));
-    let at_gate = seen(&mut world, site, &order());
+    let at_gate = observe_attempt(&mut world, site, &submit_request());
     assert!(
         matches!(at_gate, AttemptObservation::Ready(_)),
         "{at_gate:?}"

@@ -48,7 +48,8 @@ impl SimulatedSlurmSite {
             SlurmSiteConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
         config.labels = told.labels;
         config.queues = told.capabilities.queues;
-        let slurm = SlurmSite::remote(config, Arc::new(SimulatedExecutor(plain.clone())))?;
+        let slurm =
+            SlurmSite::with_remote_root(config, Arc::new(SimulatedExecutor(plain.clone())))?;
         Ok(Self { plain, slurm })
     }
 }
@@ -62,7 +63,7 @@ impl fmt::Debug for SimulatedExecutor {
     }
 }
 
-fn failed(error: SiteError) -> Result<String, ExecError> {
+fn failure_answer(error: SiteError) -> Result<String, ExecError> {
     let (kind, why) = match error {
         SiteError::Refused(why) | SiteError::Unfit(why) => ("refused", why),
         SiteError::SiteFull(why) => ("full", why),
@@ -128,7 +129,7 @@ impl CommandExecutor for SimulatedExecutor {
             SlurmRequest::parse_request(words, &command.input).map_err(ExecError::NotStarted)?;
         let stdout = match self.answer_request(asked).await {
             Ok(answer) => answer + "done\n",
-            Err(error) => failed(error)?,
+            Err(error) => failure_answer(error)?,
         };
         Ok(CommandOutput {
             ended: CommandExit::Code(0),

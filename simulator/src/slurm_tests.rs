@@ -8,7 +8,9 @@ use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{AttemptTag, HostName, InstanceId, RelPath, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
-use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
+use cospan_sites::contract::{
+    self, SiteFixture, attempt_tag, await_observation, program, start_attempt, submit_request,
+};
 use cospan_sites::port::{
     AttemptObservation, ExitCause, QueuedAttempt, Site, SiteEndReason, SiteError,
 };
@@ -61,12 +63,12 @@ impl SimulatedSlurmFixture {
         Self { plain }
     }
 
-    fn trouble(&self, trouble: SiteFault) {
+    fn apply_fault(&self, trouble: SiteFault) {
         let index = self.plain.index;
         let now = self.plain.clock.now();
         self.plain
             .world
-            .act_at(now, |world| world.plan(now, index, trouble));
+            .act_at(now, |world| world.plan_fault(now, index, trouble));
     }
 
     fn adapter(&self) -> Arc<dyn Site> {
@@ -84,15 +86,15 @@ impl SiteFixture for SimulatedSlurmFixture {
     }
 
     fn take_away(&self) {
-        self.trouble(SiteFault::Revoked(true));
+        self.apply_fault(SiteFault::Revoked(true));
     }
 
     fn bring_back(&self) {
-        self.trouble(SiteFault::Revoked(false));
+        self.apply_fault(SiteFault::Revoked(false));
     }
 
     fn lose(&self, _: AttemptTag) {
-        self.trouble(SiteFault::SiteDown {
+        self.apply_fault(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
     }
@@ -151,7 +153,7 @@ promises! {
 }
 
 /// A payload that runs so long and exits with a code.
-fn payload(ms: &str, code: &str) -> cospan_domain::job::spec::Program {
+fn timed_payload(ms: &str, code: &str) -> cospan_domain::job::spec::Program {
     program(PROGRAM, &[ms, code])
 }
 
@@ -160,16 +162,19 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
     with(async |fixture| {
         let site = fixture.site();
         for (number, code) in [(1, 0), (2, 3)] {
-            start(
+            start_attempt(
                 &*site,
-                &order(tag(number), payload("90000", &code.to_string())),
+                &submit_request(
+                    attempt_tag(number),
+                    timed_payload("90000", &code.to_string()),
+                ),
             )
             .await;
-            await_seen(&*site, tag(number), |seen| {
+            await_observation(&*site, attempt_tag(number), |seen| {
                 matches!(seen, AttemptObservation::Begun(_))
             })
             .await;
-            let seen = await_seen(&*site, tag(number), |seen| {
+            let seen = await_observation(&*site, attempt_tag(number), |seen| {
                 matches!(seen, AttemptObservation::Exited(_))
             });
             let AttemptObservation::Exited(exit) = seen.await else {
@@ -182,23 +187,23 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
 }
 
 /// Something takes all of the site for ten minutes.
-async fn fill(site: &dyn Site) {
-    let mut all = order(tag(1), payload("600000", "0"));
+async fn fill_site(site: &dyn Site) {
+    let mut all = submit_request(attempt_tag(1), timed_payload("600000", "0"));
     all.resources = site.describe().await.unwrap().total;
-    start(site, &all).await;
+    start_attempt(site, &all).await;
 }
 
 #[test]
 fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
     with(async |fixture| {
         let site = fixture.site();
-        fill(&*site).await;
-        site.submit(&order(tag(2), payload("1000", "0")))
+        fill_site(&*site).await;
+        site.submit(&submit_request(attempt_tag(2), timed_payload("1000", "0")))
             .await
             .unwrap();
-        let status = site.status(&[tag(2)]).await.unwrap();
+        let status = site.status(&[attempt_tag(2)]).await.unwrap();
         assert_eq!(
-            status.attempts[&tag(2)],
+            status.attempts[&attempt_tag(2)],
             AttemptObservation::Queued(QueuedAttempt::default())
         );
         assert_eq!(status.idle.processors, 0);
@@ -209,17 +214,20 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
 fn who_waits_behind_others_waits_for_priority() {
     with(async |fixture| {
         let site = fixture.site();
-        fill(&*site).await;
+        fill_site(&*site).await;
         for number in [2, 3] {
-            site.submit(&order(tag(number), payload("1000", "0")))
-                .await
-                .unwrap();
+            site.submit(&submit_request(
+                attempt_tag(number),
+                timed_payload("1000", "0"),
+            ))
+            .await
+            .unwrap();
         }
         let behind = |why: &'static str| move |seen: &AttemptObservation| matches!(seen, AttemptObservation::Queued(QueuedAttempt { behind: Some(said), .. }) if &**said == why);
-        await_seen(&*site, tag(3), behind("Priority")).await;
-        let status = site.status(&[tag(2)]).await.unwrap();
+        await_observation(&*site, attempt_tag(3), behind("Priority")).await;
+        let status = site.status(&[attempt_tag(2)]).await.unwrap();
         assert_eq!(
-            status.attempts[&tag(2)],
+            status.attempts[&attempt_tag(2)],
             AttemptObservation::Queued(QueuedAttempt::default())
         );
     });
@@ -229,27 +237,31 @@ fn who_waits_behind_others_waits_for_priority() {
 fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
     with(async |fixture| {
         let site = fixture.site();
-        start(&*site, &order(tag(1), payload("1000", "0"))).await;
-        await_seen(&*site, tag(1), |seen| {
+        start_attempt(
+            &*site,
+            &submit_request(attempt_tag(1), timed_payload("1000", "0")),
+        )
+        .await;
+        await_observation(&*site, attempt_tag(1), |seen| {
             matches!(seen, AttemptObservation::Exited(_))
         })
         .await;
-        fixture.trouble(SiteFault::Forgets {
+        fixture.apply_fault(SiteFault::Forgets {
             window: DurationMs(600_000),
             times: 0,
         });
         let now = fixture.plain.clock.now();
         let said = fixture.plain.world.act_at(now, |world| {
-            world.slurm_status(fixture.plain.index, &[tag(1)], true, None)
+            world.slurm_status(fixture.plain.index, &[attempt_tag(1)], true, None)
         });
         assert!(said.contains("|PENDING|Priority|"), "{said}");
         let seen = fixture
             .reopened()
-            .status(&[tag(1)])
+            .status(&[attempt_tag(1)])
             .await
             .unwrap()
             .attempts
-            .remove(&tag(1));
+            .remove(&attempt_tag(1));
         assert!(
             matches!(seen, Some(AttemptObservation::Exited(_))),
             "{seen:?}"
@@ -262,15 +274,19 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
 fn what_died_with_its_node_is_an_error_of_the_site() {
     with(async |fixture| {
         let site = fixture.site();
-        start(&*site, &order(tag(1), payload("600000", "0"))).await;
-        await_seen(&*site, tag(1), |seen| {
+        start_attempt(
+            &*site,
+            &submit_request(attempt_tag(1), timed_payload("600000", "0")),
+        )
+        .await;
+        await_observation(&*site, attempt_tag(1), |seen| {
             matches!(seen, AttemptObservation::Begun(_))
         })
         .await;
-        fixture.trouble(SiteFault::SiteDown {
+        fixture.apply_fault(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
-        let seen = await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+        let seen = await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
@@ -306,15 +322,27 @@ fn an_adapter_describes_what_the_world_has() {
 #[test]
 fn another_adapter_knows_what_the_first_one_submitted() {
     with(async |fixture| {
-        start(&*fixture.site(), &order(tag(1), payload("90000", "3"))).await;
+        start_attempt(
+            &*fixture.site(),
+            &submit_request(attempt_tag(1), timed_payload("90000", "3")),
+        )
+        .await;
         let second = fixture.reopened();
-        assert_eq!(second.list_attempts().await.unwrap(), [tag(1)]);
-        assert_eq!(second.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
+        assert_eq!(second.list_attempts().await.unwrap(), [attempt_tag(1)]);
         assert_eq!(
-            contract::await_exit(&*second, tag(1)).await,
+            second
+                .find_by_tag(attempt_tag(1))
+                .await
+                .unwrap()
+                .found
+                .len(),
+            1
+        );
+        assert_eq!(
+            contract::await_exit(&*second, attempt_tag(1)).await,
             ExitCause::Code(3)
         );
-        second.remove_attempt(tag(1)).await.unwrap();
+        second.remove_attempt(attempt_tag(1)).await.unwrap();
         assert_eq!(second.list_attempts().await.unwrap(), []);
     });
 }
@@ -323,18 +351,22 @@ fn another_adapter_knows_what_the_first_one_submitted() {
 fn a_site_that_lets_nobody_in_tells_nothing() {
     with(async |fixture| {
         let site = fixture.site();
-        start(&*site, &order(tag(1), payload("600000", "0"))).await;
+        start_attempt(
+            &*site,
+            &submit_request(attempt_tag(1), timed_payload("600000", "0")),
+        )
+        .await;
         fixture.take_away();
         assert!(matches!(
-            site.status(&[tag(1)]).await,
+            site.status(&[attempt_tag(1)]).await,
             Err(SiteError::NotSent(_))
         ));
         assert!(matches!(
-            site.find_by_tag(tag(1)).await,
+            site.find_by_tag(attempt_tag(1)).await,
             Err(SiteError::NotSent(_))
         ));
         fixture.bring_back();
-        await_seen(&*site, tag(1), |seen| {
+        await_observation(&*site, attempt_tag(1), |seen| {
             matches!(seen, AttemptObservation::Begun(_))
         })
         .await;

@@ -7,7 +7,7 @@ use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 
 use super::control_plane_run::{ControlPlaneRun, RunEnd, RunPlan, run_control_plane};
-use super::probe_tests::{BEGINS, SECOND, environment};
+use super::probe_tests::{BEGINS, SECOND, environment_with_sites};
 use super::stalls::{KINDS, StallSettings};
 
 const BOUND: usize = 3;
@@ -23,7 +23,7 @@ async fn cancel_nothing(plane_run: &ControlPlaneRun) -> Result<ApiAnswer, ApiRef
         .await
 }
 
-fn stalled(kind: ActorKind, full: u32) -> RunPlan {
+fn stalling_plan(kind: ActorKind, full: u32) -> RunPlan {
     let kinds = KINDS.map(|other| other == kind);
     let lasts_max = DurationMs::from_secs(600);
     let until = BEGINS + lasts_max;
@@ -42,11 +42,11 @@ fn stalled(kind: ActorKind, full: u32) -> RunPlan {
 
 #[test]
 fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
-    let mut environment = environment(&["delft"]);
+    let mut environment = environment_with_sites(&["delft"]);
     environment.settings.intake_bound = BOUND;
     let end = run_control_plane(
         &environment,
-        stalled(ActorKind::Intake, 0),
+        stalling_plan(ActorKind::Intake, 0),
         move |plane_run| async move {
             plane_run.sleep_until(BEGINS + SECOND).await;
             let asked = plane_run.clock.now();

@@ -58,7 +58,7 @@ fn environment(seed: u64) -> SimEnvironment {
     )
 }
 
-fn sweep() -> Vec<JobSpec> {
+fn sweep_jobs() -> Vec<JobSpec> {
     let mut spec = build_job(&[1, 2], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.runner = RunnerName::new("sweep").ok();
     spec.run.notify = [TargetName::new("team").unwrap()].into();
@@ -78,8 +78,8 @@ fn sweep() -> Vec<JobSpec> {
 }
 
 /// Submits the sweep; under its name it is accepted once, however often it is submitted.
-async fn submit(plane_run: &ControlPlaneRun) {
-    let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
+async fn submit_sweep(plane_run: &ControlPlaneRun) {
+    let submissions = sweep_jobs().into_iter().enumerate().map(|(index, spec)| {
         let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
         let idempotency = Some(SubmissionIdempotency {
             key,
@@ -99,18 +99,22 @@ async fn submit(plane_run: &ControlPlaneRun) {
         .unwrap();
 }
 
-fn active(view: &CommittedView) -> usize {
+fn count_active(view: &CommittedView) -> usize {
     let busy = |phase: &JobPhase| !phase.kind().is_final() && phase.kind() != PhaseKind::Queued;
     view.jobs.values().filter(|job| busy(&job.phase)).count()
 }
 
 /// Watches every change until all has ended and been told; the most runs that were active.
-async fn watch(plane_run: &ControlPlaneRun, most: &Cell<usize>) {
-    let mut changes = plane_run.plane.subscribe();
+async fn watch_sweep(plane_run: &ControlPlaneRun, most: &Cell<usize>) {
+    let mut changes = plane_run.plane.subscribe_to_changes();
     loop {
         let view = plane_run.plane.view();
-        assert!(active(&view) <= LIMIT, "{} runs at once", active(&view));
-        most.set(most.get().max(active(&view)));
+        assert!(
+            count_active(&view) <= LIMIT,
+            "{} runs at once",
+            count_active(&view)
+        );
+        most.set(most.get().max(count_active(&view)));
         let ended = view.jobs.values().filter(|job| job.is_final()).count();
         if ended == RUNS && view.untold.is_empty() {
             return;
@@ -140,8 +144,8 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
                 while !plane_run.plane.is_ready() {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }
-                submit(&plane_run).await;
-                watch(&plane_run, &seen).await;
+                submit_sweep(&plane_run).await;
+                watch_sweep(&plane_run, &seen).await;
                 let view = plane_run.plane.view();
                 let first = view.jobs.keys().next().copied();
                 for job in view.jobs.values() {

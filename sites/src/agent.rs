@@ -36,16 +36,16 @@ const COMMON: &str = include_str!("agent/agent.sh");
 /// Returns the script of a site's agent, with the two parts of its batch system: the one
 /// that submits, and the rest.
 pub(crate) fn agent_script(submits: &str, manager: &[&str]) -> Arc<str> {
-    join_script(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
+    join_script_parts(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
 }
 
 /// Returns the script that makes a directory the root of a site.
-fn initialise_script() -> Arc<str> {
-    join_script(&[PLACE])
+fn root_script() -> Arc<str> {
+    join_script_parts(&[PLACE])
 }
 
 /// Joins these parts, behind the beginning that all scripts share.
-pub(crate) fn join_script(parts: &[&str]) -> Arc<str> {
+pub(crate) fn join_script_parts(parts: &[&str]) -> Arc<str> {
     [&[BEGINNING], parts].concat().concat().into()
 }
 
@@ -138,7 +138,7 @@ impl SiteAgentRequest {
     }
 
     /// Completes the request.
-    pub(crate) fn complete(mut self) -> Self {
+    pub(crate) fn finish_request(mut self) -> Self {
         self.0.extend_from_slice(b"end\n");
         self
     }
@@ -177,11 +177,11 @@ impl SiteAgentClient {
     }
 
     /// Makes the root, or finds that it is the site's already.
-    pub(crate) async fn initialise(&self) -> Result<(), SiteError> {
+    pub(crate) async fn initialise_root(&self) -> Result<(), SiteError> {
         // Two slashes in a row, or one at the end, would get past the check of the name.
         let root = self.root.components().collect();
         let agent = Self {
-            text: initialise_script(),
+            text: root_script(),
             root,
             ..self.clone()
         };
@@ -192,7 +192,7 @@ impl SiteAgentClient {
     }
 
     /// Sends a request that may take as long as a large file needs.
-    pub(crate) async fn send_patiently(
+    pub(crate) async fn send_long_request(
         &self,
         words: &[&str],
     ) -> Result<SiteAgentAnswer, SiteError> {
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
     use crate::exec::CommandExit;
 
-    fn output(stdout: &str) -> CommandOutput {
+    fn agent_output(stdout: &str) -> CommandOutput {
         let ended = CommandExit::Code(0);
         CommandOutput {
             ended,
@@ -294,14 +294,14 @@ mod tests {
     #[test]
     fn an_answer_counts_only_if_it_was_given_to_its_end() {
         let whole = "clock 1\nqueue a b\nqueue c\ndone\n";
-        let answer = read_answer(&output(whole)).unwrap();
+        let answer = read_answer(&agent_output(whole)).unwrap();
         assert_eq!(answer.values_of("queue").collect::<Vec<_>>(), ["a b", "c"]);
         assert_eq!(
             (answer.last_value("clock"), answer.last_value("load")),
             (Some("1"), None)
         );
         for length in 0..whole.len() {
-            let cut = read_answer(&output(&whole[..length]));
+            let cut = read_answer(&agent_output(&whole[..length]));
             assert!(
                 matches!(cut, Err(SiteAgentError::Site(SiteError::OutcomeUnknown(_)))),
                 "{length}"
@@ -311,7 +311,8 @@ mod tests {
 
     #[test]
     fn each_failure_is_what_the_agent_called_it() {
-        let failed = |text: &str| read_answer(&output(&format!("queue x\n{text}\n"))).unwrap_err();
+        let failed =
+            |text: &str| read_answer(&agent_output(&format!("queue x\n{text}\n"))).unwrap_err();
         let site = |error: SiteError| SiteAgentError::Site(error);
         assert_eq!(
             failed("fail refused no such "),

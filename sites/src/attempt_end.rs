@@ -82,7 +82,7 @@ impl BatchJobState {
     }
 
     /// Returns who or what ended it from outside, if the report says so.
-    fn ended_from_outside(self) -> Option<SiteEndReason> {
+    fn outside_end_reason(self) -> Option<SiteEndReason> {
         Some(match self {
             BatchJobState::NeverRuns => SiteEndReason::NeverRuns,
             BatchJobState::Cancelled => SiteEndReason::Cancelled,
@@ -174,7 +174,7 @@ impl WrapperFileState {
     ];
 
     /// Returns true for the end of a payload that may have come from outside.
-    pub(crate) fn is_exit(self) -> bool {
+    pub(crate) fn may_be_ended_from_outside(self) -> bool {
         matches!(
             self,
             WrapperFileState::Success
@@ -282,19 +282,21 @@ pub fn interpret_end(word: BatchJobState, left: WrapperFileState, settled: bool)
         // A controller that was killed forgot that it started this: nobody puts a job back into the
         // queue that was submitted not to be.
         (WrapperFileState::Success, BatchJobState::Waiting | BatchJobState::NeverRuns) => {
-            tell_if(settled, AttemptEnd::Succeeded)
+            end_if_sure(settled, AttemptEnd::Succeeded)
         }
         (WrapperFileState::Failure, BatchJobState::Waiting | BatchJobState::NeverRuns) => {
-            tell_if(settled, AttemptEnd::Failed)
+            end_if_sure(settled, AttemptEnd::Failed)
         }
         // Its wrapper waited a moment for a request to end, and there was none: that controller
         // starts it anew, and calls it cancelled because its node will not.
         (WrapperFileState::Success, BatchJobState::Cancelled) => AttemptEnd::Succeeded,
         // It ran, or waited at its gate, and its directory is taken for any that comes again.
         (left, word) if word.is_in_queue() && left != WrapperFileState::Nothing => {
-            tell_if(settled, AttemptEnd::Ended(SiteEndReason::Requeued))
+            end_if_sure(settled, AttemptEnd::Ended(SiteEndReason::Requeued))
         }
-        (left, BatchJobState::Running | BatchJobState::Completing) if !left.is_exit() => {
+        (left, BatchJobState::Running | BatchJobState::Completing)
+            if !left.may_be_ended_from_outside() =>
+        {
             AttemptEnd::Standing
         }
         (WrapperFileState::Nothing, BatchJobState::Forgotten) => AttemptEnd::Absent,
@@ -302,10 +304,10 @@ pub fn interpret_end(word: BatchJobState, left: WrapperFileState, settled: bool)
         (WrapperFileState::Spoiled | WrapperFileState::Begun, BatchJobState::LaunchFailed) => {
             interpret_own_end(left, word, settled)
         }
-        (left, word) => match word.ended_from_outside() {
+        (left, word) => match word.outside_end_reason() {
             // A job in the queue has no files that could come late, but reasons pass.
-            Some(why) if left.is_exit() => AttemptEnd::Ended(why),
-            Some(why) => tell_if(settled, AttemptEnd::Ended(why)),
+            Some(why) if left.may_be_ended_from_outside() => AttemptEnd::Ended(why),
+            Some(why) => end_if_sure(settled, AttemptEnd::Ended(why)),
             None => interpret_own_end(left, word, settled),
         },
     }
@@ -318,7 +320,7 @@ fn interpret_own_end(left: WrapperFileState, word: BatchJobState, settled: bool)
     match left {
         // A wrapper that wrote this ends well: it was ended right after that, or never wrote it.
         WrapperFileState::Success if word == BatchJobState::Failed => AttemptEnd::Lost,
-        WrapperFileState::Success => tell_if(stands, AttemptEnd::Succeeded),
+        WrapperFileState::Success => end_if_sure(stands, AttemptEnd::Succeeded),
         // A payload's own exit would look different: somebody asked it to end. The signal may have
         // reached the payload before its wrapper.
         WrapperFileState::Terminated | WrapperFileState::Killed
@@ -327,29 +329,31 @@ fn interpret_own_end(left: WrapperFileState, word: BatchJobState, settled: bool)
             AttemptEnd::Ended(SiteEndReason::Cancelled)
         }
         WrapperFileState::Failure | WrapperFileState::Killed | WrapperFileState::Terminated => {
-            tell_if(stands, AttemptEnd::Failed)
+            end_if_sure(stands, AttemptEnd::Failed)
         }
-        WrapperFileState::Spoiled => tell_if(settled, AttemptEnd::Ended(SiteEndReason::Spoiled)),
+        WrapperFileState::Spoiled => {
+            end_if_sure(settled, AttemptEnd::Ended(SiteEndReason::Spoiled))
+        }
         // A batch system that reports this knows its nodes: all is well with them. Only the payload
         // runs beside the wrapper, and could end it.
         WrapperFileState::Begun if word != BatchJobState::Forgotten => {
-            tell_if(settled, AttemptEnd::Ended(SiteEndReason::WrapperKilled))
+            end_if_sure(settled, AttemptEnd::Ended(SiteEndReason::WrapperKilled))
         }
-        _ => tell_if(settled, AttemptEnd::Lost),
+        _ => end_if_sure(settled, AttemptEnd::Lost),
     }
 }
 
-fn tell_if(is_sure: bool, end: AttemptEnd) -> AttemptEnd {
+fn end_if_sure(is_sure: bool, end: AttemptEnd) -> AttemptEnd {
     if is_sure { end } else { AttemptEnd::Untold }
 }
 
 /// Formats the table of the book.
-pub fn to_markdown() -> String {
+pub fn format_end_table() -> String {
     let mut out = "| the batch system says |".to_owned();
     let columns = WrapperFileState::ALL;
     columns
         .iter()
-        .for_each(|left| write_cell(&mut out, left.as_str()));
+        .for_each(|left| write_table_cell(&mut out, left.as_str()));
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(columns.len()));
     for word in BatchJobState::ALL {
@@ -360,14 +364,14 @@ pub fn to_markdown() -> String {
             let early = interpret_end(word, left, false);
             let late = interpret_end(word, left, true);
             let wait = if early == late { "" } else { "… " };
-            write_cell(&mut out, &format!("{wait}{late}"));
+            write_table_cell(&mut out, &format!("{wait}{late}"));
         }
     }
     out.push('\n');
     out
 }
 
-fn write_cell(out: &mut String, text: &str) {
+fn write_table_cell(out: &mut String, text: &str) {
     // Writing to a string cannot fail.
     let _ = write!(out, " {text} |");
 }

@@ -73,7 +73,7 @@ pub trait SiteFixture: Send + Sync {
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The tag of the attempt that a test works with.
-pub fn tag(job: u64) -> AttemptTag {
+pub fn attempt_tag(job: u64) -> AttemptTag {
     AttemptTag {
         instance: InstanceId::from_random(0x5eed),
         job: JobId(job),
@@ -94,17 +94,17 @@ pub fn program(executable: &str, arguments: &[&str]) -> Program {
 }
 
 /// A shell script as a program.
-pub fn script(text: &str) -> Program {
+pub fn script_program(text: &str) -> Program {
     program("/bin/sh", &["-c", text])
 }
 
 /// Makes a request for one processor with ordinary limits.
-pub fn order(tag: AttemptTag, program: Program) -> AttemptSubmitRequest {
+pub fn submit_request(tag: AttemptTag, program: Program) -> AttemptSubmitRequest {
     AttemptSubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 /// Makes the decision to open the gate.
-pub fn go() -> GateDecision {
+pub fn go_decision() -> GateDecision {
     GateDecision::Go(GoDecision {
         round: Round(7),
         epoch: Epoch(3),
@@ -128,7 +128,7 @@ fn make_peer(attempt: Attempt, host: &str) -> RoundPeer {
 }
 
 /// Polls until the observation is as awaited.
-pub async fn await_seen(
+pub async fn await_observation(
     site: &dyn Site,
     tag: AttemptTag,
     awaited: impl Fn(&AttemptObservation) -> bool,
@@ -151,24 +151,24 @@ pub async fn await_seen(
 /// Submits an attempt and waits until it is at its gate.
 pub async fn bring_to_gate(site: &dyn Site, order: &AttemptSubmitRequest) {
     site.submit(order).await.unwrap();
-    await_seen(site, order.tag, |seen| {
+    await_observation(site, order.tag, |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
 }
 
 /// Submits and opens the gate.
-pub async fn start(site: &dyn Site, order: &AttemptSubmitRequest) {
+pub async fn start_attempt(site: &dyn Site, order: &AttemptSubmitRequest) {
     bring_to_gate(site, order).await;
     assert_eq!(
-        site.decide_gate(order.tag, &go()).await,
+        site.decide_gate(order.tag, &go_decision()).await,
         Ok(GateState::Opened)
     );
 }
 
 /// Waits for the end.
 pub async fn await_exit(site: &dyn Site, tag: AttemptTag) -> ExitCause {
-    match await_seen(site, tag, |seen| {
+    match await_observation(site, tag, |seen| {
         matches!(seen, AttemptObservation::Exited(_))
     })
     .await
@@ -179,8 +179,8 @@ pub async fn await_exit(site: &dyn Site, tag: AttemptTag) -> ExitCause {
 }
 
 /// Runs a program from submission to its end.
-pub async fn run(site: &dyn Site, order: &AttemptSubmitRequest) -> ExitCause {
-    start(site, order).await;
+pub async fn run_to_end(site: &dyn Site, order: &AttemptSubmitRequest) -> ExitCause {
+    start_attempt(site, order).await;
     await_exit(site, order.tag).await
 }
 
@@ -226,7 +226,7 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
 }
 
 /// Kills the wrapper and the payload of an attempt that runs on this machine, below this directory.
-pub fn kill_all_of(root: &Path, tag: AttemptTag) {
+pub fn kill_attempt_processes(root: &Path, tag: AttemptTag) {
     let directory = root.join(format!("attempts/{tag}"));
     let ready = std::fs::read(directory.join("ready")).unwrap();
     let wrapper = state_files::parse_ready(&ready, tag).unwrap().wrapper.pid;

@@ -118,7 +118,7 @@ impl FaultSwitch {
     }
 
     /// Affects every call of a kind until the fault is lifted.
-    pub fn arm(&self, call: SiteCallKind, fault: InjectedFault) {
+    pub fn arm_fault(&self, call: SiteCallKind, fault: InjectedFault) {
         self.change_state(|state| {
             state
                 .armed
@@ -127,7 +127,7 @@ impl FaultSwitch {
     }
 
     /// Affects the next `count` calls of a kind.
-    pub fn arm_next(&self, call: SiteCallKind, fault: InjectedFault, count: u64) {
+    pub fn arm_for_next_calls(&self, call: SiteCallKind, fault: InjectedFault, count: u64) {
         let armed = ArmedFault {
             fault,
             left: Some(count),
@@ -136,19 +136,19 @@ impl FaultSwitch {
     }
 
     /// Affects calls of every kind.
-    pub fn arm_all(&self, fault: InjectedFault) {
+    pub fn arm_for_all_calls(&self, fault: InjectedFault) {
         SiteCallKind::ALL
             .into_iter()
-            .for_each(|call| self.arm(call, fault));
+            .for_each(|call| self.arm_fault(call, fault));
     }
 
     /// Lets calls of a kind go well again; frozen ones go on.
-    pub fn lift_call(&self, call: SiteCallKind) {
+    pub fn lift_call_fault(&self, call: SiteCallKind) {
         self.change_state(|state| state.armed.retain(|armed, _| *armed != call));
     }
 
     /// Lets all calls go well again.
-    pub fn lift_all(&self) {
+    pub fn lift_all_faults(&self) {
         self.change_state(|state| {
             state.armed.clear();
             state.injected.clear_injections();
@@ -156,7 +156,7 @@ impl FaultSwitch {
     }
 
     /// Injects these faults instead of the earlier ones, and forgets the tallies of those.
-    pub fn inject(&self, injections: Vec<FaultInjection>) {
+    pub fn inject_faults(&self, injections: Vec<FaultInjection>) {
         self.change_state(|state| state.injected = SiteInjections::new(injections));
     }
 
@@ -177,7 +177,7 @@ impl FaultSwitch {
     }
 
     /// Returns the fault that affects a call now, if any, and counts it.
-    fn fault_for(&self, call: SiteCallKind) -> Option<InjectedFault> {
+    fn take_fault_for(&self, call: SiteCallKind) -> Option<InjectedFault> {
         let mut state = self.lock_state();
         let Some(armed) = state.armed.get_mut(&call) else {
             return state.injected.draw_fault(call);

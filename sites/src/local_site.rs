@@ -127,7 +127,7 @@ impl LocalSiteConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
-            seal: AttemptAuthenticator::none(),
+            seal: AttemptAuthenticator::without_words(),
             owner: None,
             data_directory: PathBuf::new(),
         }
@@ -198,11 +198,11 @@ impl LocalSite {
     /// The directory cannot be made, is another site's, or must not be one: see [`root_place`].
     pub fn make_root(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
-        root_place::check_place(&config.root, &config.name)
-            .map_err(|error| refuse_root(config, &error))?;
-        VerifiedSiteRoot::initialise(&config.root, &config.name).map_err(|error| {
+        root_place::check_root_place(&config.root, &config.name)
+            .map_err(|error| root_refusal(config, &error))?;
+        VerifiedSiteRoot::initialise_root(&config.root, &config.name).map_err(|error| {
             let remedy = "see that the server's account may write there, and that there is room";
-            refuse_root(config, &format_args!("{error}; {remedy}"))
+            root_refusal(config, &format_args!("{error}; {remedy}"))
         })?;
         self.shared.area.prepare_root()
     }
@@ -224,7 +224,7 @@ impl LocalSite {
         if !matches!(root.find_disorder(), Ok(None)) {
             return Ok(());
         }
-        self.shared.hold_root(&root)
+        self.shared.ensure_root_is_ours(&root)
     }
 
     /// Runs file-system work off the control thread, within the deadline. Work that has begun is
@@ -258,7 +258,7 @@ impl LocalSite {
     }
 }
 
-fn refuse_root(config: &LocalSiteConfig, error: &dyn std::fmt::Display) -> SiteError {
+fn root_refusal(config: &LocalSiteConfig, error: &dyn std::fmt::Display) -> SiteError {
     let place = config.root.display();
     SiteError::Refused(format!(
         "{place} cannot be the root of {}: {error}",
@@ -272,16 +272,16 @@ impl LocalSiteState {
             VerifiedSiteRoot::open(&self.config.root, &self.config.name).map_err(|error| {
                 SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
             })?;
-        self.hold_root(&root)?;
-        Ok(root.sealed_by(&self.config.seal))
+        self.ensure_root_is_ours(&root)?;
+        Ok(root.with_authenticator(&self.config.seal))
     }
 
     /// Opens the root if all our directories and files in it are in order.
-    fn sound_root(&self) -> Result<VerifiedSiteRoot, SiteError> {
+    fn open_sound_root(&self) -> Result<VerifiedSiteRoot, SiteError> {
         let config = &self.config;
         // This comes before locking, which opens a file of it.
         if let Ok(root) = VerifiedSiteRoot::open(&config.root, &config.name)
-            && let Some(disorder) = root.find_disorder().map_err(|e| not_done(&e))?
+            && let Some(disorder) = root.find_disorder().map_err(|e| not_done_error(&e))?
         {
             return Err(SiteError::OutOfOrder(disorder));
         }
@@ -300,12 +300,12 @@ fn steady_now() -> Timestamp {
 }
 
 /// Makes an error for a call that did nothing.
-fn not_done(error: &std::io::Error) -> SiteError {
+fn not_done_error(error: &std::io::Error) -> SiteError {
     SiteError::NotSent(error.to_string())
 }
 
 /// Makes an error for a call whose effect nobody knows.
-fn outcome_unknown(error: &std::io::Error) -> SiteError {
+fn outcome_unknown_error(error: &std::io::Error) -> SiteError {
     SiteError::OutcomeUnknown(error.to_string())
 }
 

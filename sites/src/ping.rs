@@ -16,7 +16,7 @@ pub fn ping_command() -> Vec<String> {
 /// Reads the shortest round trip of a summary: `rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms`
 /// of iputils, `round-trip min/avg/max = ...` of busybox, inetutils and BSD. `None` if there is no
 /// such line: nothing came back, or it is another program.
-pub fn shortest_round_trip(output: &str) -> Option<DurationUs> {
+pub fn parse_shortest_round_trip(output: &str) -> Option<DurationUs> {
     output.lines().find_map(|line| {
         let (what, times) = line.split_once('=')?;
         let (kind, columns) = what.trim().split_once(' ')?;
@@ -35,9 +35,9 @@ pub fn shortest_round_trip(output: &str) -> Option<DurationUs> {
 mod tests {
     use super::*;
 
-    fn us(line: &str) -> Option<u64> {
+    fn microseconds_of(line: &str) -> Option<u64> {
         let before = "PING fs0 (10.141.0.1) 56(84) bytes of data.\n\n--- fs0 ping statistics ---\n";
-        shortest_round_trip(&format!(
+        parse_shortest_round_trip(&format!(
             "{before}3 packets transmitted, 3 received\n{line}\n"
         ))
         .map(|us| us.0)
@@ -46,19 +46,19 @@ mod tests {
     #[test]
     fn the_shortest_round_trip_of_each_kind_of_summary_is_read() {
         assert_eq!(
-            us("rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms"),
+            microseconds_of("rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms"),
             Some(22)
         );
         assert_eq!(
-            us("rtt min/avg/max/mdev = 98.4/99/100.1/0.5 ms, pipe 2"),
+            microseconds_of("rtt min/avg/max/mdev = 98.4/99/100.1/0.5 ms, pipe 2"),
             Some(98_400)
         );
         assert_eq!(
-            us("round-trip min/avg/max = 11.320/11.5/12.01 ms"),
+            microseconds_of("round-trip min/avg/max = 11.320/11.5/12.01 ms"),
             Some(11_320)
         );
         assert_eq!(
-            us("round-trip min/avg/max/stddev = 0.035/0.035/0.035/0.000 ms"),
+            microseconds_of("round-trip min/avg/max/stddev = 0.035/0.035/0.035/0.000 ms"),
             Some(35)
         );
     }
@@ -76,7 +76,7 @@ mod tests {
             "rtt max/avg/min = 3/2/1 ms",
             "best = 3/2/1 ms",
         ] {
-            assert_eq!(us(line), None, "{line}");
+            assert_eq!(microseconds_of(line), None, "{line}");
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn remove_name(
 
 /// Gives the owner all rights to a directory itself, not to its entries. A directory that
 /// is not ours stays as it is.
-pub(crate) fn unlock_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+pub(crate) fn grant_owner_rights(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     open_directory(parent, name)?;
     Ok(())
 }
@@ -132,16 +132,16 @@ impl DirectoryRemoval<'_> {
             let turn = match next {
                 Some(name) => {
                     self.held -= 1;
-                    self.go_down(at, name)
+                    self.enter_or_remove(at, name)
                 }
-                None => self.go_up(at),
+                None => self.leave_and_remove(at),
             };
             at = match turn {
                 RemovalStep::On(open) => open,
                 RemovalStep::Over => {
                     return self
                         .failed
-                        .map_or(Ok(RemovalExtent::All), |why| Err(stays_error(&why)));
+                        .map_or(Ok(RemovalExtent::All), |why| Err(undeletable_error(&why)));
                 }
                 RemovalStep::Lost if begun_again == BEGUN_AGAIN_MAX => {
                     return Err(io::Error::other("it is being moved while it is removed"));
@@ -220,7 +220,7 @@ impl DirectoryRemoval<'_> {
     }
 
     /// Removes a directory in the open one, or enters it.
-    fn go_down(&mut self, at: OpenDirectory, name: CString) -> RemovalStep {
+    fn enter_or_remove(&mut self, at: OpenDirectory, name: CString) -> RemovalStep {
         let Ok(here) = at.directory.fd() else {
             return RemovalStep::Lost;
         };
@@ -276,13 +276,13 @@ impl DirectoryRemoval<'_> {
     }
 
     /// Leaves a directory whose names are done, and removes it.
-    fn go_up(&mut self, mut at: OpenDirectory) -> RemovalStep {
+    fn leave_and_remove(&mut self, mut at: OpenDirectory) -> RemovalStep {
         let Some(level) = self.levels.pop() else {
             return RemovalStep::Over;
         };
         let (above, expected) = match self.levels.last() {
             None => (None, None),
-            Some(last) => (parent_of(&at).ok(), Some(last.id)),
+            Some(last) => (open_parent_of(&at).ok(), Some(last.id)),
         };
         if above.as_ref().map(|above| above.id) != expected {
             return RemovalStep::Lost;
@@ -331,7 +331,7 @@ impl DirectoryRemoval<'_> {
     }
 }
 
-fn stays_error((name, error): &(CString, Errno)) -> io::Error {
+fn undeletable_error((name, error): &(CString, Errno)) -> io::Error {
     let error = io::Error::from(*error);
     io::Error::new(
         error.kind(),
@@ -357,18 +357,18 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, 
         // If that is not allowed, the next call says so.
         let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
     }
-    make_open(directory, (stat.st_dev, stat.st_ino))
+    wrap_directory(directory, (stat.st_dev, stat.st_ino))
 }
 
 /// Opens the directory that another one is in.
-fn parent_of(at: &OpenDirectory) -> Result<OpenDirectory, Errno> {
+fn open_parent_of(at: &OpenDirectory) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let above = rustix::fs::openat(at.directory.fd()?, c"..", flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&above)?;
-    make_open(above, (stat.st_dev, stat.st_ino))
+    wrap_directory(above, (stat.st_dev, stat.st_ino))
 }
 
-fn make_open(directory: OwnedFd, id: (u64, u64)) -> Result<OpenDirectory, Errno> {
+fn wrap_directory(directory: OwnedFd, id: (u64, u64)) -> Result<OpenDirectory, Errno> {
     Ok(OpenDirectory {
         directory: Dir::new(directory)?,
         id,

@@ -17,7 +17,9 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::files::file_root::{FILES, OURS as COPIES};
-use crate::local_site::attempt_root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
+use crate::local_site::attempt_root::{
+    GONE, MARKER, OURS as ATTEMPTS, is_cut_off_marker, marker_text,
+};
 use crate::local_site::root_owner::{OWNER, RootOwner};
 
 /// Directories of the system, and those in which others have theirs. Directories below them
@@ -145,14 +147,14 @@ pub enum RootPlaceState {
 ///
 /// # Errors
 /// It may not: what was found, and what to do.
-pub fn check_place(path: &Path, site: &SiteName) -> Result<RootPlaceState, UnfitRootError> {
+pub fn check_root_place(path: &Path, site: &SiteName) -> Result<RootPlaceState, UnfitRootError> {
     if bears_mark(path, site)? {
         return Ok(RootPlaceState::Ours);
     }
-    let real = refuse_detours(path)?;
-    check_use(&real)?;
+    let real = path_without_detours(path)?;
+    check_not_system_path(&real)?;
     for above in real.ancestors().skip(1) {
-        check_above(&real, above)?;
+        check_ancestor(&real, above)?;
     }
     if let Some(found) = metadata_of(&real)? {
         check_owner(&real, &found)?;
@@ -160,7 +162,7 @@ pub fn check_place(path: &Path, site: &SiteName) -> Result<RootPlaceState, Unfit
         check_contents(&real, site)?;
         check_rights(&real, &found)?;
     } else {
-        check_parent(&real)?;
+        check_can_be_made(&real)?;
     }
     Ok(RootPlaceState::Free)
 }
@@ -188,8 +190,8 @@ pub fn resolve_existing(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The directory is the system's.
-pub fn check_name(path: &Path) -> Result<(), UnfitRootError> {
-    let is_top = is_one_of(path, &TOPS);
+pub fn check_root_path(path: &Path) -> Result<(), UnfitRootError> {
+    let is_top = is_among_paths(path, &TOPS);
     let is_below = WHOLE.iter().any(|one| path.starts_with(one));
     let is_kept = ["/dev/shm", "/usr/local"]
         .iter()
@@ -200,7 +202,7 @@ pub fn check_name(path: &Path) -> Result<(), UnfitRootError> {
         } else {
             format!("{}, a directory of the system", path.display())
         };
-        let example = if is_top && !is_one_of(path, &["/", "/boot", "/lost+found"]) {
+        let example = if is_top && !is_among_paths(path, &["/", "/boot", "/lost+found"]) {
             path.join("cospan")
         } else {
             PathBuf::from("/var/tmp/cospan")
@@ -210,7 +212,7 @@ pub fn check_name(path: &Path) -> Result<(), UnfitRootError> {
     Ok(())
 }
 
-fn is_one_of(path: &Path, all: &[&str]) -> bool {
+fn is_among_paths(path: &Path, all: &[&str]) -> bool {
     all.iter().any(|one| path == Path::new(one))
 }
 
@@ -218,8 +220,8 @@ fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, UnfitRootError> {
     match read_mark(path) {
         // The mark was cut off by a loss of power: then the rest must be ours.
         None => Ok(false),
-        Some(mark) if is_cut_off(&mark, site) => Ok(false),
-        Some(mark) if mark == marker_of(site) => Ok(true),
+        Some(mark) if is_cut_off_marker(&mark, site) => Ok(false),
+        Some(mark) if mark == marker_text(site) => Ok(true),
         Some(_) => Err(UnfitRootError::OfAnother),
     }
 }
@@ -245,7 +247,7 @@ fn read_small_file(file: &Path) -> Option<Vec<u8>> {
 }
 
 /// Returns the path, if it leads nowhere else than it says.
-fn refuse_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
+fn path_without_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
     let plain: PathBuf = path.components().collect();
     let is_detour = plain.components().any(|part| part == Component::ParentDir);
     if is_detour {
@@ -261,7 +263,7 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
             break;
         };
         if found.is_symlink() {
-            let to = std::fs::read_link(above).map_err(unseen_at(above))?;
+            let to = std::fs::read_link(above).map_err(to_unseen_error(above))?;
             let found = format!("a symbolic link, {} -> {}", above.display(), to.display());
             return Err(UnfitRootError::Detour {
                 found,
@@ -272,11 +274,11 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
             let found = format!(
                 "below {}, which is {}",
                 above.display(),
-                describe_kind(found.mode())
+                describe_file_kind(found.mode())
             );
             return Err(UnfitRootError::NotOurs {
                 found,
-                example: beside_path(above),
+                example: suggested_path(above),
             });
         }
     }
@@ -284,8 +286,8 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
 }
 
 /// Refuses what people and the machine depend on.
-fn check_use(path: &Path) -> Result<(), UnfitRootError> {
-    check_name(path)?;
+fn check_not_system_path(path: &Path) -> Result<(), UnfitRootError> {
+    check_root_path(path)?;
     let home = list_homes().into_iter().find(|home| home.starts_with(path));
     if let Some(home) = home {
         let (found, example) = if home == path {
@@ -348,7 +350,7 @@ fn device_of(path: &Path) -> Option<u64> {
 /// Checks a directory above: whoever can rename its entries can put another in the root's place.
 /// Its owner can, even if it is sticky. A group of the account's own is nobody else; one that
 /// shares a project is trusted not to rename what is further up.
-fn check_above(path: &Path, above: &Path) -> Result<(), UnfitRootError> {
+fn check_ancestor(path: &Path, above: &Path) -> Result<(), UnfitRootError> {
     let Some(found) = metadata_of(above)? else {
         return Ok(());
     };
@@ -369,7 +371,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), UnfitRootError> {
         });
     }
     let groups = if path.parent() == Some(above) {
-        wide_rights(&found)
+        too_wide_rights(&found)
     } else {
         BY_OTHERS
     };
@@ -384,7 +386,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), UnfitRootError> {
 }
 
 /// Returns the write permissions that are too wide.
-fn wide_rights(found: &Metadata) -> u32 {
+fn too_wide_rights(found: &Metadata) -> u32 {
     let is_ours = [ROOT, rustix::process::getegid().as_raw()].contains(&found.gid());
     if is_ours {
         BY_OTHERS
@@ -396,8 +398,8 @@ fn wide_rights(found: &Metadata) -> u32 {
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
     if !found.is_dir() {
         return Err(UnfitRootError::NotOurs {
-            found: describe_kind(found.mode()).to_owned(),
-            example: beside_path(path),
+            found: describe_file_kind(found.mode()).to_owned(),
+            example: suggested_path(path),
         });
     }
     let us = rustix::process::geteuid().as_raw();
@@ -412,7 +414,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
 }
 
 fn check_rights(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
-    match found.mode() & wide_rights(found) {
+    match found.mode() & too_wide_rights(found) {
         0 => Ok(()),
         _ => Err(UnfitRootError::Loose {
             path: path.into(),
@@ -422,7 +424,7 @@ fn check_rights(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
 }
 
 /// Checks that a directory that is still to be made can be.
-fn check_parent(path: &Path) -> Result<(), UnfitRootError> {
+fn check_can_be_made(path: &Path) -> Result<(), UnfitRootError> {
     for above in path.ancestors().skip(1) {
         if let Some(found) = metadata_of(above)? {
             return check_access(above, &found);
@@ -445,20 +447,20 @@ fn check_access(place: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
             owner: found.uid(),
             us: rustix::process::geteuid().as_raw(),
         }),
-        Err(error) => Err(unseen_at(place)(error.into())),
+        Err(error) => Err(to_unseen_error(place)(error.into())),
     }
 }
 
 /// Checks that nothing is in it but users' files where they belong, and the remains of a start that
 /// was cut off: directories of ours without a mark.
 fn check_contents(path: &Path, site: &SiteName) -> Result<(), UnfitRootError> {
-    if is_known_without_mark(path) {
+    if is_used_root_without_mark(path) {
         return Ok(());
     }
     let mut held = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unseen_at(path))? {
-        let entry = entry.map_err(unseen_at(path))?;
-        if !is_begun(&entry, site).map_err(unseen_at(&entry.path()))? {
+    for entry in std::fs::read_dir(path).map_err(to_unseen_error(path))? {
+        let entry = entry.map_err(to_unseen_error(path))?;
+        if !is_left_of_cut_off_start(&entry, site).map_err(to_unseen_error(&entry.path()))? {
             held.push(entry.file_name().display().to_string());
         }
     }
@@ -485,7 +487,7 @@ fn check_contents(path: &Path, site: &SiteName) -> Result<(), UnfitRootError> {
 /// Returns true for a root that has been in use, and lost its mark by a power cut: earlier versions
 /// did not make sure that the file was on the disk. Others may have directories of these names; the
 /// beginning of a mark, or the name of its owner, only we write.
-fn is_known_without_mark(path: &Path) -> bool {
+fn is_used_root_without_mark(path: &Path) -> bool {
     let has_directories = ATTEMPTS
         .iter()
         .all(|name| std::fs::symlink_metadata(path.join(name)).is_ok_and(|found| found.is_dir()));
@@ -498,7 +500,7 @@ fn is_known_without_mark(path: &Path) -> bool {
 
 /// Returns true if an entry of a root without a mark is what we leave when we are cut off, or where
 /// users' files belong. All else that has a name of ours is somebody's.
-fn is_begun(entry: &std::fs::DirEntry, site: &SiteName) -> io::Result<bool> {
+fn is_left_of_cut_off_start(entry: &std::fs::DirEntry, site: &SiteName) -> io::Result<bool> {
     let name = entry.file_name();
     if name == MARKER {
         return Ok(read_small_file(&entry.path()).is_some());
@@ -511,7 +513,7 @@ fn is_begun(entry: &std::fs::DirEntry, site: &SiteName) -> io::Result<bool> {
         return Ok(true);
     }
     for inner in std::fs::read_dir(entry.path())? {
-        if name != GONE || !is_begun_mark(&inner?.path(), site) {
+        if name != GONE || !is_unfinished_mark(&inner?.path(), site) {
             return Ok(false);
         }
     }
@@ -519,7 +521,7 @@ fn is_begun(entry: &std::fs::DirEntry, site: &SiteName) -> io::Result<bool> {
 }
 
 /// Returns true for a mark of the site that was being written, before it gets its name.
-fn is_begun_mark(file: &Path, site: &SiteName) -> bool {
+fn is_unfinished_mark(file: &Path, site: &SiteName) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let is_temporary = name.strip_suffix(".tmp").is_some_and(|word| {
         word.chars()
@@ -528,7 +530,7 @@ fn is_begun_mark(file: &Path, site: &SiteName) -> bool {
     let is_named = is_temporary || name.starts_with("site-id.");
     is_named
         && read_small_file(file)
-            .is_some_and(|mark| mark == marker_of(site) || is_cut_off(&mark, site))
+            .is_some_and(|mark| mark == marker_text(site) || is_cut_off_marker(&mark, site))
 }
 
 fn metadata_of(path: &Path) -> Result<Option<Metadata>, UnfitRootError> {
@@ -539,23 +541,23 @@ fn metadata_of(path: &Path) -> Result<Option<Metadata>, UnfitRootError> {
         {
             Ok(None)
         }
-        Err(error) => Err(unseen_at(path)(error)),
+        Err(error) => Err(to_unseen_error(path)(error)),
     }
 }
 
-fn unseen_at(path: &Path) -> impl Fn(io::Error) -> UnfitRootError + '_ {
+fn to_unseen_error(path: &Path) -> impl Fn(io::Error) -> UnfitRootError + '_ {
     |source| UnfitRootError::Unseen {
         path: path.into(),
         source,
     }
 }
 
-fn beside_path(path: &Path) -> PathBuf {
+fn suggested_path(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).join("cospan")
 }
 
 /// Describes what is there instead of something else.
-pub(crate) fn describe_kind(mode: u32) -> &'static str {
+pub(crate) fn describe_file_kind(mode: u32) -> &'static str {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => "a file",
         FileType::Directory => "a directory",

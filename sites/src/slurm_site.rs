@@ -168,7 +168,7 @@ impl SlurmSiteConfig {
             ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
             sources: SourcesBySite::new(),
-            seal: AttemptAuthenticator::none(),
+            seal: AttemptAuthenticator::without_words(),
             owner: None,
             data_directory: PathBuf::new(),
         }
@@ -219,7 +219,7 @@ pub const SELDOM: SlowPollTiming = SlowPollTiming {
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
 /// Reads a setting of Slurm's configuration.
-fn config_value<'a>(answer: &'a SiteAgentAnswer, name: &str) -> Option<&'a str> {
+fn slurm_setting<'a>(answer: &'a SiteAgentAnswer, name: &str) -> Option<&'a str> {
     answer.values_of("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
@@ -283,7 +283,7 @@ impl SlurmSite {
     ///
     /// # Errors
     /// As for [`SlurmSite::new`].
-    pub fn remote(
+    pub fn with_remote_root(
         config: SlurmSiteConfig,
         exec: Arc<dyn CommandExecutor>,
     ) -> Result<Self, SiteError> {
@@ -310,7 +310,7 @@ impl SlurmSite {
     ///
     /// # Errors
     /// As for [`SlurmSite::new`].
-    pub fn remote_source(
+    pub fn remote_source_files(
         config: &SlurmSiteConfig,
         exec: Arc<dyn CommandExecutor>,
     ) -> Result<Arc<dyn SiteFiles>, SiteError> {
@@ -350,7 +350,7 @@ impl SlurmSite {
     /// The directory cannot be made, is another site's, or must not be one: see
     /// [`crate::root_place`].
     pub async fn make_root(&self) -> Result<(), SiteError> {
-        self.agent.initialise().await?;
+        self.agent.initialise_root().await?;
         self.files.prepare().await
     }
 
@@ -358,11 +358,11 @@ impl SlurmSite {
     fn usable_total(&self) -> Resources {
         let facts = self.lock_facts();
         let amounts = facts.as_ref().map(|facts| &facts.amounts);
-        self.total_of(amounts.unwrap_or(&BTreeMap::new()))
+        self.partition_total(amounts.unwrap_or(&BTreeMap::new()))
     }
 
     /// Returns the same of a partition that has these amounts.
-    fn total_of(&self, amounts: &BTreeMap<Arc<str>, u64>) -> Resources {
+    fn partition_total(&self, amounts: &BTreeMap<Arc<str>, u64>) -> Resources {
         let mut total = self.config.total.clone();
         for (name, count) in amounts {
             total.others.entry(name.clone()).or_insert(*count);
@@ -374,15 +374,15 @@ impl SlurmSite {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_answers(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {
+    fn lock_reports(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_over(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+    fn lock_over_since(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_cancelled(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+    fn lock_cancelled_at(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.told_to_end
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -432,7 +432,7 @@ impl SiteAttemptCalls for SlurmSite {
     }
 
     async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.submit_order(order).await
+        self.submit_attempt(order).await
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
@@ -563,7 +563,7 @@ impl Site for SlurmSite {
         let why = match self.agent.exec.run(command).await {
             Ok(output) => {
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                if let Some(shortest) = ping::shortest_round_trip(&text) {
+                if let Some(shortest) = ping::parse_shortest_round_trip(&text) {
                     return Ok(shortest);
                 }
                 output.ended.to_string()

@@ -18,7 +18,7 @@ pub const SCRIPT: &str = include_str!("wrapper/wrapper.sh");
 pub const EXIT_TAKEN: i32 = 75;
 
 /// Name of this version of the wrapper below a site's root: others may be in use there.
-pub(crate) fn script_name() -> String {
+pub(crate) fn wrapper_script_name() -> String {
     format!(
         "wrapper-{}.sh",
         &blake3::hash(SCRIPT.as_bytes()).to_hex()[..16]

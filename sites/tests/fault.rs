@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use cospan_domain::ids::{AttemptTag, HostName, RelPath};
 use cospan_domain::units::DurationUs;
-use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, await_observation, bring_to_gate, go_decision, run_to_end,
+    script_program, submit_request,
+};
 use cospan_sites::faulty_site::{
     CallFaultTally, FaultInjection, FaultSwitch, FaultySite, InjectedFault,
 };
@@ -75,23 +78,32 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         (1, InjectedFault::LostAfter, true),
         (2, InjectedFault::LostBefore, false),
     ] {
-        site.faults().arm_next(SiteCallKind::Submit, fault, 1);
-        let answer = site.submit(&order(tag(job), script("exit 0"))).await;
+        site.faults()
+            .arm_for_next_calls(SiteCallKind::Submit, fault, 1);
+        let answer = site
+            .submit(&submit_request(attempt_tag(job), script_program("exit 0")))
+            .await;
         assert!(
             matches!(answer, Err(SiteError::OutcomeUnknown(_))),
             "{answer:?}"
         );
-        let found = site.find_by_tag(tag(job)).await.unwrap().found;
+        let found = site.find_by_tag(attempt_tag(job)).await.unwrap().found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
     assert_eq!(site.faults().affected_calls(SiteCallKind::Submit), 2);
-    await_seen(&site, tag(1), |seen| {
+    await_observation(&site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
-    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+        .await
+        .unwrap();
     assert_eq!(
-        run(&site, &order(tag(3), script("exit 0"))).await,
+        run_to_end(
+            &site,
+            &submit_request(attempt_tag(3), script_program("exit 0"))
+        )
+        .await,
         ExitCause::Code(0)
     );
 }
@@ -105,10 +117,15 @@ async fn errors_without_effect_have_none() {
         InjectedFault::Refused,
         InjectedFault::SiteFull,
     ] {
-        site.faults().arm_next(SiteCallKind::Submit, fault, 1);
-        assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
+        site.faults()
+            .arm_for_next_calls(SiteCallKind::Submit, fault, 1);
+        assert!(
+            site.submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+                .await
+                .is_err()
+        );
         assert_eq!(
-            await_seen(&site, tag(1), |_| true).await,
+            await_observation(&site, attempt_tag(1), |_| true).await,
             AttemptObservation::Absent
         );
     }
@@ -118,45 +135,56 @@ async fn errors_without_effect_have_none() {
 async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
+    bring_to_gate(
+        &site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
     site.faults()
-        .arm(SiteCallKind::Status, InjectedFault::Absent);
+        .arm_fault(SiteCallKind::Status, InjectedFault::Absent);
     assert_eq!(
-        await_seen(&site, tag(1), |_| true).await,
+        await_observation(&site, attempt_tag(1), |_| true).await,
         AttemptObservation::Absent
     );
     site.faults()
-        .arm(SiteCallKind::Status, InjectedFault::Unknown);
-    let status = site.status(&[tag(1)]).await.unwrap();
+        .arm_fault(SiteCallKind::Status, InjectedFault::Unknown);
+    let status = site.status(&[attempt_tag(1)]).await.unwrap();
     assert!(
-        matches!(status.attempts[&tag(1)], AttemptObservation::Unknown(_)),
+        matches!(
+            status.attempts[&attempt_tag(1)],
+            AttemptObservation::Unknown(_)
+        ),
         "{status:?}"
     );
     assert_eq!(status.idle.processors, 0);
-    site.faults().lift_call(SiteCallKind::Status);
-    let seen = await_seen(&site, tag(1), |_| true).await;
+    site.faults().lift_call_fault(SiteCallKind::Status);
+    let seen = await_observation(&site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_call_waits_and_then_happens() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
-    bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
+    bring_to_gate(
+        &*site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
     site.faults()
-        .arm(SiteCallKind::DecideGate, InjectedFault::Freeze);
+        .arm_fault(SiteCallKind::DecideGate, InjectedFault::Freeze);
     let deciding = tokio::spawn({
         let site = site.clone();
-        async move { site.decide_gate(tag(1), &go()).await }
+        async move { site.decide_gate(attempt_tag(1), &go_decision()).await }
     });
     while site.faults().affected_calls(SiteCallKind::DecideGate) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let seen = await_seen(&*site, tag(1), |_| true).await;
+    let seen = await_observation(&*site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
     assert!(!deciding.is_finished());
-    site.faults().lift_all();
+    site.faults().lift_all_faults();
     assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
 }
 
@@ -178,39 +206,51 @@ const LONG: Duration = Duration::from_secs(600);
 async fn a_doubled_submission_runs_once() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    site.faults().inject(vec![injection(
+    site.faults().inject_faults(vec![injection(
         InjectedFault::Doubled,
         SiteCallKind::Submit,
         LONG,
     )]);
     assert_eq!(
-        run(&site, &order(tag(1), script("exit 0"))).await,
+        run_to_end(
+            &site,
+            &submit_request(attempt_tag(1), script_program("exit 0"))
+        )
+        .await,
         ExitCause::Code(0)
     );
-    assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
-    assert_eq!(site.list_attempts().await.unwrap(), [tag(1)]);
+    assert_eq!(
+        site.find_by_tag(attempt_tag(1)).await.unwrap().found.len(),
+        1
+    );
+    assert_eq!(site.list_attempts().await.unwrap(), [attempt_tag(1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
-    site.faults().inject(vec![injection(
+    site.faults().inject_faults(vec![injection(
         InjectedFault::LateAnswer(LONG),
         SiteCallKind::Submit,
         LONG,
     )]);
     let submitting = tokio::spawn({
         let site = site.clone();
-        async move { site.submit(&order(tag(1), script("exit 0"))).await }
+        async move {
+            site.submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+                .await
+        }
     });
-    await_seen(&*site, tag(1), |seen| {
+    await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
     assert!(!submitting.is_finished());
     submitting.abort();
-    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,18 +258,18 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     let submit = |job| {
-        let order = order(tag(job), script("exit 0"));
+        let order = submit_request(attempt_tag(job), script_program("exit 0"));
         let site = &site;
         async move { site.submit(&order).await }
     };
     let short = Duration::from_millis(50);
-    site.faults().inject(vec![injection(
+    site.faults().inject_faults(vec![injection(
         InjectedFault::Hang(LONG),
         SiteCallKind::Submit,
         short,
     )]);
     assert!(submit(1).await.is_ok(), "the window ended");
-    site.faults().inject(vec![injection(
+    site.faults().inject_faults(vec![injection(
         InjectedFault::Hang(LONG),
         SiteCallKind::Submit,
         LONG,
@@ -238,10 +278,10 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         while site.faults().tallies().is_empty() {
             tokio::task::yield_now().await;
         }
-        site.faults().lift_all();
+        site.faults().lift_all_faults();
     };
     assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
-    site.faults().inject(vec![injection(
+    site.faults().inject_faults(vec![injection(
         InjectedFault::Hang(short),
         SiteCallKind::Submit,
         LONG,
@@ -252,7 +292,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         "{answer:?}"
     );
     assert_eq!(
-        await_seen(&site, tag(3), |_| true).await,
+        await_observation(&site, attempt_tag(3), |_| true).await,
         AttemptObservation::Absent
     );
     let tally = CallFaultTally {
@@ -264,11 +304,11 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         tally
     );
     for job in [1, 2] {
-        await_seen(&site, tag(job), |seen| {
+        await_observation(&site, attempt_tag(job), |seen| {
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
-        site.decide_gate(tag(job), &GateDecision::Void)
+        site.decide_gate(attempt_tag(job), &GateDecision::Void)
             .await
             .unwrap();
     }
@@ -278,26 +318,33 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
 async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().inject(vec![injection(
+    bring_to_gate(
+        &site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
+    site.faults().inject_faults(vec![injection(
         InjectedFault::NoneIdle,
         SiteCallKind::Status,
         LONG,
     )]);
-    let status = site.status(&[tag(1)]).await.unwrap();
+    let status = site.status(&[attempt_tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
     assert!(
-        matches!(status.attempts[&tag(1)], AttemptObservation::Ready(_)),
+        matches!(
+            status.attempts[&attempt_tag(1)],
+            AttemptObservation::Ready(_)
+        ),
         "{status:?}"
     );
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_file_switches_faults_of_a_running_server() {
     let fixture = LocalSiteFixture::new();
     let path = fixture.root().join("faults");
-    let site = FaultySite::new(fixture.site(), FaultSwitch::new()).controlled_by(path.clone());
+    let site = FaultySite::new(fixture.site(), FaultSwitch::new()).with_control_file(path.clone());
     assert!(site.status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
     assert!(matches!(

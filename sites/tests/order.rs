@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_sites::contract::{order, script, tag};
+use cospan_sites::contract::{attempt_tag, script_program, submit_request};
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{Site, SiteError};
@@ -34,8 +34,11 @@ async fn sites(place: &Path, owner: Option<InstanceId>) -> [(Arc<dyn Site>, Path
     local.take_root().unwrap();
     let mut slurm = SlurmSiteConfig::new(name, far.clone(), total, agent);
     slurm.owner = owner;
-    let slurm =
-        SlurmSite::remote(slurm, Arc::new(ChildProcessExecutor::of_this_process())).unwrap();
+    let slurm = SlurmSite::with_remote_root(
+        slurm,
+        Arc::new(ChildProcessExecutor::with_process_environment()),
+    )
+    .unwrap();
     slurm.make_root().await.unwrap();
     slurm.take_root().await.unwrap();
     [(Arc::new(local), near), (Arc::new(slurm), far)]
@@ -55,7 +58,7 @@ fn spoil(place: &Path, with: &str) {
 }
 
 async fn status(site: &dyn Site) -> Result<(), SiteError> {
-    tokio::time::timeout(SOON, site.status(&[tag(1)]))
+    tokio::time::timeout(SOON, site.status(&[attempt_tag(1)]))
         .await
         .expect("it waits")
         .map(drop)
@@ -106,7 +109,7 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
                 why.contains(entry) && why.contains("put back"),
                 "{entry} {with}: {why}"
             );
-            let mut order = order(tag(1), script("exit 0"));
+            let mut order = submit_request(attempt_tag(1), script_program("exit 0"));
             order.hold_max = cospan_domain::units::DurationMs::from_secs(1);
             let submitted = tokio::time::timeout(SOON, site.submit(&order))
                 .await
@@ -140,11 +143,11 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
 async fn what_is_in_the_place_of_the_wrapper_is_said() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for (site, root) in sites(place.path(), None).await {
-        let order = order(tag(1), script("exit 0"));
+        let order = submit_request(attempt_tag(1), script_program("exit 0"));
         if root.ends_with("near") {
             // It brings its own.
             site.submit(&order).await.unwrap();
-            site.cancel(tag(1), None).await.unwrap();
+            site.cancel(attempt_tag(1), None).await.unwrap();
         }
         let names = std::fs::read_dir(&root)
             .unwrap()
@@ -248,9 +251,9 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
         let mut slurm = SlurmSiteConfig::new(name.clone(), root.clone(), total, agent.clone());
         slurm.owner = Some(InstanceId::from_random(1));
         slurm.data_directory = data.into();
-        let exec = Arc::new(ChildProcessExecutor::of_this_process());
+        let exec = Arc::new(ChildProcessExecutor::with_process_environment());
         if is_far {
-            SlurmSite::remote(slurm, exec).unwrap()
+            SlurmSite::with_remote_root(slurm, exec).unwrap()
         } else {
             SlurmSite::new(slurm, exec).unwrap()
         }

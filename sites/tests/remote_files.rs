@@ -44,11 +44,11 @@ impl World {
         let root = |of: &str| place.path().join(of);
         let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
         let total = Resources::processors(1);
-        let exec = Arc::new(ChildProcessExecutor::of_this_process());
+        let exec = Arc::new(ChildProcessExecutor::with_process_environment());
         let mut far = SlurmSiteConfig::new(name("far"), root("far"), total.clone(), agent.clone());
         far.neighbours.insert(name("near"), root("near"));
-        let source = SlurmSite::remote_source(&far, exec.clone()).unwrap();
-        let far = SlurmSite::remote(far, exec).unwrap();
+        let source = SlurmSite::remote_source_files(&far, exec.clone()).unwrap();
+        let far = SlurmSite::with_remote_root(far, exec).unwrap();
         far.make_root().await.unwrap();
         let relays = root("relays");
         let mut near = LocalSiteConfig::new(name("near"), root("near"), total, agent);

@@ -16,7 +16,7 @@ use cospan_domain::resources::Resources;
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::SiteError;
-use cospan_sites::root_place::check_place;
+use cospan_sites::root_place::check_root_place;
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 
 use crate::unprivileged::unprivileged;
@@ -38,7 +38,7 @@ impl Kind {
         let name = SiteName::new(name).unwrap();
         let total = Resources::processors(1);
         let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
-        let exec = Arc::new(ChildProcessExecutor::of_this_process());
+        let exec = Arc::new(ChildProcessExecutor::with_process_environment());
         let slurm = SlurmSiteConfig::new(name.clone(), root.into(), total.clone(), agent.clone());
         let site = match self {
             Kind::Local => {
@@ -47,7 +47,7 @@ impl Kind {
                     .make_root();
             }
             Kind::Slurm => SlurmSite::new(slurm, exec).unwrap(),
-            Kind::Far => SlurmSite::remote(slurm, exec).unwrap(),
+            Kind::Far => SlurmSite::with_remote_root(slurm, exec).unwrap(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -280,7 +280,7 @@ fn a_root_that_this_account_cannot_write_to_is_refused_before_anything_is_made()
             let root = place.path().join("closed");
             make(&root, mode);
             for named in [root.clone(), root.join("new")] {
-                let said = check_place(&named, &name).unwrap_err().to_string();
+                let said = check_root_place(&named, &name).unwrap_err().to_string();
                 let is_told = said.contains(&root.display().to_string());
                 assert!(
                     is_told && said.contains("or name another directory"),
@@ -288,7 +288,7 @@ fn a_root_that_this_account_cannot_write_to_is_refused_before_anything_is_made()
                 );
             }
             make(&root, 0o700);
-            check_place(&root.join("new"), &name).unwrap();
+            check_root_place(&root.join("new"), &name).unwrap();
         }
     });
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 use cospan_sites::attempt_end::{
-    AttemptEnd, BatchJobState, WrapperFileState, interpret_end, to_markdown,
+    AttemptEnd, BatchJobState, WrapperFileState, format_end_table, interpret_end,
 };
 use cospan_sites::port::{ErrorBlame, SiteEndReason};
 
@@ -161,7 +161,7 @@ fn the_table_of_the_book_is_that_of_the_code() {
     let text = std::fs::read_to_string(page).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (table, after) = rest.split_once(END).unwrap();
-    let current = to_markdown();
+    let current = format_end_table();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(page, format!("{before}{BEGIN}{current}{END}{after}")).unwrap();
     } else {

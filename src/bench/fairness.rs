@@ -76,14 +76,14 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     } else {
         ("1GB", "<= 1000")
     };
-    let most = start_when_full(&place.join("full"), memory, &mut report)?;
+    let most = peak_memory_when_full(&place.join("full"), memory, &mut report)?;
     report.add_figure("full_start_most_mb", most, "MB", target);
     Ok(report)
 }
 
 /// Fills a server with distinct jobs until it refuses more, and returns the peak memory, in MB, of
 /// its next start.
-fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Result<f64> {
+fn peak_memory_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Result<f64> {
     crate::cli::print_progress("a server that is full, and its start");
     let mut server = BenchServer::start_within(place, &SITES, memory)?;
     fill_sites(&server)?;

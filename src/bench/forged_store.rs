@@ -73,7 +73,7 @@ fn forge_jobs(store: &Path) -> Result<ForgedStoreContent> {
         sink,
         &mut |stored| {
             if damage.is_none() {
-                damage = loader.take_value(stored).err();
+                damage = loader.take_stored_value(stored).err();
             }
         },
     )?;

@@ -132,7 +132,9 @@ async fn run_client(
     .into_bytes();
     let head = request.len();
     request.extend_from_slice(&load.body);
-    let places = number_places(&load).map(|at| head + at).collect::<Vec<_>>();
+    let places = number_positions(&load)
+        .map(|at| head + at)
+        .collect::<Vec<_>>();
     let mut done = Vec::new();
     let mut buffer = Vec::with_capacity(4_096);
     while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left: usize| {
@@ -169,7 +171,7 @@ async fn run_client(
 }
 
 /// Positions in the body of the digits that each request replaces.
-fn number_places(load: &RequestLoad) -> impl Iterator<Item = usize> {
+fn number_positions(load: &RequestLoad) -> impl Iterator<Item = usize> {
     let digits = load.number.map(str::as_bytes);
     let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
     let windows = load.body.windows(length).enumerate();

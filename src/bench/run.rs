@@ -47,17 +47,17 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let ratios = rates
         .iter()
         .zip(floors.windows(2))
-        .map(|(rate, around)| rate / mean_best(around));
+        .map(|(rate, around)| rate / mean_best_rate(around));
     let ratio = median(ratios.collect());
     let wrapper_ms = median(floors.iter().map(|floor| floor.wrapper_ms).collect());
-    report.add_floor("floor_wrappers_best_per_s", mean_best(&floors), "1/s");
+    report.add_floor("floor_wrappers_best_per_s", mean_best_rate(&floors), "1/s");
     report.add_figure("run_local_per_s", median(rates), "components/s", "");
     report.add_figure("run_local_ratio", ratio, "ratio", ">= 0.9");
     report.add_figure("wrapper_ms", wrapper_ms, "ms", "<= 8");
     Ok(report)
 }
 
-fn mean_best(around: &[WrapperCost]) -> f64 {
+fn mean_best_rate(around: &[WrapperCost]) -> f64 {
     around.iter().map(WrapperCost::best_per_s).sum::<f64>() / around.len() as f64
 }
 

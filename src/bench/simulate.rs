@@ -77,7 +77,7 @@ fn simulate_year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     let begun = Instant::now();
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = EstimateSource::Exact;
-    let jobs = options.plan(&[log.processors], BEGINS)?.jobs;
+    let jobs = options.plan_workload(&[log.processors], BEGINS)?.jobs;
     let count = jobs.len();
     let jobs = Box::new(jobs.into_iter().map(|job: WorkloadJob| {
         let estimate = job.estimate.max(job.run_time);

@@ -75,7 +75,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     server.kill()?;
     server.restart()?;
     server.wait_ready()?;
-    read_back(&server, acknowledged)?;
+    check_jobs_listed(&server, acknowledged)?;
     drop(server);
     let resident = distinct_jobs_memory(&place.join("distinct"), requests)?;
     report.add_figure("rss_100k_distinct_mb", resident, "MB", target);
@@ -263,7 +263,7 @@ fn collect_ids(loads: [&LoadResult; 4]) -> Result<BTreeSet<u64>> {
     Ok(ids)
 }
 
-fn read_back(server: &BenchServer, mut missing: BTreeSet<u64>) -> Result<()> {
+fn check_jobs_listed(server: &BenchServer, mut missing: BTreeSet<u64>) -> Result<()> {
     let acknowledged = missing.len();
     let mut after = 0;
     loop {

@@ -6,7 +6,7 @@ use std::path::Path;
 use cospan_domain::units::DurationMs;
 use toml::de::{DeTable, DeValue};
 
-use super::plan_check::{PlanBounds, PlanFlaw, judge_plan};
+use super::plan_check::{PlanBounds, PlanFlaw, find_plan_flaws};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
 use crate::config::ConfigProblems;
@@ -127,7 +127,7 @@ pub fn parse_plan(
         .flatten();
     reader.check_keys(&["for", "seed", Injection::KEY]);
     let lasting = lasting.or(written).unwrap_or_default();
-    for flaw in judge_plan(lasting, &injections, grounds) {
+    for flaw in find_plan_flaws(lasting, &injections, grounds) {
         add_problem(&mut problems, &places, flaw);
     }
     if !problems.is_empty() {

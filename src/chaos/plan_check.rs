@@ -54,7 +54,7 @@ pub struct PlanFlaw {
 }
 
 /// Judges a plan of this length, given the injections that could be read, with their places.
-pub(super) fn judge_plan(
+pub(super) fn find_plan_flaws(
     lasting: DurationMs,
     injections: &[(usize, InjectionPlan)],
     grounds: &PlanBounds,

@@ -178,12 +178,12 @@ impl Rehearsal {
             injections: self
                 .parts
                 .iter()
-                .map(|part| self.part_report(part, now))
+                .map(|part| self.injection_report(part, now))
                 .collect(),
         }
     }
 
-    fn part_report(&self, part: &RehearsalFault, now: Timestamp) -> InjectionReport {
+    fn injection_report(&self, part: &RehearsalFault, now: Timestamp) -> InjectionReport {
         let state = if self.is_active(part, now) {
             "striking"
         } else if self.ended.is_none() && now < part.from {

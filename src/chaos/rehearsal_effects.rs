@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::job::cause_name;
+use cospan_actors::job::abort_cause_name;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, Round, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
@@ -48,7 +48,7 @@ impl RehearsalEffects {
             JobEventKind::RoundAborted { why, .. } => {
                 *jobs
                     .rounds_aborted
-                    .entry(cause_name(why).to_owned())
+                    .entry(abort_cause_name(why).to_owned())
                     .or_default() += 1;
                 self.set_back.insert(job);
             }
@@ -128,7 +128,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000);
 
-    fn see(deeds: &mut RehearsalEffects, job: u64, what: JobEventKind) {
+    fn apply_at_now(deeds: &mut RehearsalEffects, job: u64, what: JobEventKind) {
         deeds.apply_job_event(JobId(job), &JobEvent { at: NOW, what });
     }
 
@@ -147,9 +147,9 @@ mod tests {
     fn a_job_suffers_from_a_round_given_up_until_it_begins_again_or_ends() {
         let mut deeds = RehearsalEffects::default();
         for job in [1, 2] {
-            see(&mut deeds, job, placed(1));
+            apply_at_now(&mut deeds, job, placed(1));
             let then = AbortConsequence::Requeue { not_before: NOW };
-            see(
+            apply_at_now(
                 &mut deeds,
                 job,
                 JobEventKind::RoundAborted {
@@ -159,10 +159,10 @@ mod tests {
             );
         }
         assert_eq!((deeds.count_set_back(), deeds.jobs.placed_again), (2, 0));
-        see(&mut deeds, 1, placed(2));
+        apply_at_now(&mut deeds, 1, placed(2));
         assert_eq!((deeds.count_set_back(), deeds.jobs.placed_again), (2, 1));
-        see(&mut deeds, 1, JobEventKind::JobStarted);
-        see(
+        apply_at_now(&mut deeds, 1, JobEventKind::JobStarted);
+        apply_at_now(
             &mut deeds,
             2,
             JobEventKind::JobFailed {

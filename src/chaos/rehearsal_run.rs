@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::plan_check::{PlanBounds, PlanFlaw, judge_plan};
+use super::plan_check::{PlanBounds, PlanFlaw, find_plan_flaws};
 use super::rehearsal::{Rehearsal, RehearsalEnd};
 use super::rehearsal_metrics::ChaosMetrics;
 use super::rehearsals::{FaultHandles, RehearsalLimits, RehearsalRefusal};
@@ -55,7 +55,7 @@ impl RehearsalController {
     }
 
     pub(super) fn subscribe(&self) -> Receiver<CommittedChange> {
-        self.plane.subscribe()
+        self.plane.subscribe_to_changes()
     }
 
     /// Ends the running rehearsal at somebody's request.
@@ -93,7 +93,7 @@ impl RehearsalController {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current_grounds(&self) -> PlanBounds {
+    fn current_plan_bounds(&self) -> PlanBounds {
         let count = self.faults.len();
         let share = count * self.limits.max_sites_percent as usize / 100;
         PlanBounds {
@@ -108,7 +108,7 @@ impl RehearsalController {
             sites,
             max_duration,
             max_sites,
-        } = self.current_grounds();
+        } = self.current_plan_bounds();
         let latest = self.lock_latest();
         let running = latest
             .as_ref()
@@ -131,7 +131,7 @@ impl RehearsalController {
     ) -> Result<Rehearsal, RehearsalRefusal> {
         let numbered: Vec<(usize, InjectionPlan)> =
             plan.inject.iter().cloned().enumerate().collect();
-        let mut flaws = judge_plan(plan.lasting.0, &numbered, &self.current_grounds());
+        let mut flaws = find_plan_flaws(plan.lasting.0, &numbered, &self.current_plan_bounds());
         if plan.inject.is_empty() {
             flaws.push(PlanFlaw {
                 place: "inject".into(),
@@ -165,7 +165,7 @@ impl RehearsalController {
             .collect();
         let instant = Instant::now();
         for (site, faults) in &self.faults {
-            faults.inject(rehearsal.injections_at(site, instant));
+            faults.inject_faults(rehearsal.injections_at(site, instant));
         }
         self.update_counts(&mut rehearsal);
         let report = rehearsal.report(rehearsal.begun_at);
@@ -189,7 +189,7 @@ impl RehearsalController {
 
     /// Ends a rehearsal: no fault is injected any more, and frozen calls continue.
     fn end_rehearsal(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
-        self.faults.values().for_each(FaultSwitch::lift_all);
+        self.faults.values().for_each(FaultSwitch::lift_all_faults);
         // No fault was injected after its end, however late the end is noticed.
         let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
@@ -297,7 +297,7 @@ impl RehearsalController {
     }
 
     /// Checks the state of the rehearsal. Returns false if the watch should end.
-    fn take_stock(&self, number: u64, looks: u64) -> bool {
+    fn check_rehearsal(&self, number: u64, looks: u64) -> bool {
         let mut latest = self.lock_latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
             return false;
@@ -333,7 +333,7 @@ pub(super) async fn watch_rehearsal(
             biased;
             _ = clock.tick() => {
                 looks += 1;
-                stage.take_stock(number, looks)
+                stage.check_rehearsal(number, looks)
             }
             change = changes.recv() => stage.handle_change(number, change),
         };

@@ -59,7 +59,7 @@ pub fn wrap_sites(
         let file = files.map(|directory| directory.join(site.name().as_str()));
         let faulty = FaultySite::new(site, faults);
         let faulty = match file {
-            Some(file) => faulty.controlled_by(file),
+            Some(file) => faulty.with_control_file(file),
             None => faulty,
         };
         Arc::new(faulty) as Arc<dyn Site>
@@ -74,7 +74,7 @@ pub struct Rehearsals(Option<Arc<RehearsalController>>);
 
 impl Rehearsals {
     /// Allows no rehearsals.
-    pub fn off() -> Self {
+    pub fn disallowed() -> Self {
         Self(None)
     }
 
@@ -90,7 +90,7 @@ impl Rehearsals {
         ))))
     }
 
-    fn require_stage(&self) -> Result<&Arc<RehearsalController>, RehearsalRefusal> {
+    fn require_allowed(&self) -> Result<&Arc<RehearsalController>, RehearsalRefusal> {
         self.0.as_ref().ok_or(RehearsalRefusal::Off)
     }
 
@@ -104,7 +104,7 @@ impl Rehearsals {
         by: KeyName,
         plan: &ChaosPlan,
     ) -> Result<RehearsalReport, RehearsalRefusal> {
-        let stage = self.require_stage()?;
+        let stage = self.require_allowed()?;
         let rehearsal = stage.prepare_rehearsal(by, plan)?;
         Ok(rehearsal.report(rehearsal.begun_at))
     }
@@ -119,7 +119,7 @@ impl Rehearsals {
         by: KeyName,
         plan: &ChaosPlan,
     ) -> Result<RehearsalReport, RehearsalRefusal> {
-        let stage = self.require_stage()?;
+        let stage = self.require_allowed()?;
         let rehearsal = stage.prepare_rehearsal(by, plan)?;
         // Subscribes before the first fault, so that none of its effects is missed.
         let changes = stage.subscribe();
@@ -134,7 +134,7 @@ impl Rehearsals {
     ///
     /// Rehearsals are not allowed, or none runs.
     pub fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
-        self.require_stage()?.stop_rehearsal(by)
+        self.require_allowed()?.stop_rehearsal(by)
     }
 
     /// Returns the bounds, and the running rehearsal.

@@ -10,7 +10,7 @@ use crate::api::v1::chaos::ChaosPlan;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 
-fn grounds() -> PlanBounds {
+fn plan_bounds() -> PlanBounds {
     let sites = ["delft", "leiden", "utrecht"].map(String::from).to_vec();
     PlanBounds {
         sites,
@@ -19,8 +19,8 @@ fn grounds() -> PlanBounds {
     }
 }
 
-fn read(text: &str) -> Result<ChaosPlan, String> {
-    fault_plan::parse_plan(Path::new("plan.toml"), text, None, &grounds())
+fn parse_plan_text(text: &str) -> Result<ChaosPlan, String> {
+    fault_plan::parse_plan(Path::new("plan.toml"), text, None, &plan_bounds())
         .map_err(|e| e.to_string())
 }
 
@@ -28,7 +28,7 @@ const GOOD: &str = "for = \"5m\"\n[[inject]]\nsites = [\"delft\"]\nfault = \"rep
 
 #[test]
 fn a_plan_needs_sites_a_fault_and_a_length_only() {
-    let plan = read(GOOD).unwrap();
+    let plan = parse_plan_text(GOOD).unwrap();
     assert_eq!(
         (plan.lasting, plan.seed),
         (Length(DurationMs(5 * MINUTE.0)), None)
@@ -39,7 +39,7 @@ fn a_plan_needs_sites_a_fault_and_a_length_only() {
         (1.0, 0, None)
     );
     let longer =
-        fault_plan::parse_plan(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
+        fault_plan::parse_plan(Path::new("plan.toml"), GOOD, Some(MINUTE), &plan_bounds()).unwrap();
     assert_eq!(
         longer.lasting,
         Length(MINUTE),
@@ -132,7 +132,7 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
             Some(at) => lines[at] = line,
             None => lines.push(line),
         }
-        let told = read(&lines.join("\n")).unwrap_err();
+        let told = parse_plan_text(&lines.join("\n")).unwrap_err();
         assert!(
             told.contains(problem) && told.contains(remedy),
             "{line}:\n{told}"
@@ -145,7 +145,7 @@ fn all_slips_are_told_at_once() {
     let text = "seed = \"x\"\n[[inject]]\nsites = [\"delf\"]\n[[inject]]\nsites = [\"delft\"]\n\
                 fault = \"late\"\ncalls = [\"submit\"]\n[[inject]]\nsites = [\"delft\"]\n\
                 fault = \"site-full\"\ncalls = [\"status\"]\n";
-    let told = read(text).unwrap_err();
+    let told = parse_plan_text(text).unwrap_err();
     for words in [
         "plan.toml:1: seed in the plan",
         "[[inject]] number 1 has no \"fault\"",
@@ -156,9 +156,13 @@ fn all_slips_are_told_at_once() {
     ] {
         assert!(told.contains(words), "{words:?} is not in:\n{told}");
     }
-    assert!(read("[[inject]\n").unwrap_err().contains("toml.io"));
     assert!(
-        read("for = \"1m\"\n")
+        parse_plan_text("[[inject]\n")
+            .unwrap_err()
+            .contains("toml.io")
+    );
+    assert!(
+        parse_plan_text("for = \"1m\"\n")
             .unwrap_err()
             .contains("injects nothing")
     );

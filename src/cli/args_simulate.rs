@@ -254,8 +254,8 @@ impl FromStr for SplitArg {
         let split = match text.split_once(':') {
             None if text == "none" => Some(WorkloadSplit::None),
             None if text == "random" => Some(WorkloadSplit::Random),
-            None => read_number(text).map(WorkloadSplit::Into),
-            Some(("above", most)) => read_number(most).map(WorkloadSplit::LargerThan),
+            None => parse_number_argument(text).map(WorkloadSplit::Into),
+            Some(("above", most)) => parse_number_argument(most).map(WorkloadSplit::LargerThan),
             Some(_) => None,
         };
         split.map(Self).ok_or_else(|| {
@@ -266,6 +266,6 @@ impl FromStr for SplitArg {
     }
 }
 
-fn read_number(text: &str) -> Option<u32> {
+fn parse_number_argument(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number: &u32| *number > 0)
 }

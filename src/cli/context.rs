@@ -63,7 +63,7 @@ impl CommandContext {
         if let Some(text) = &self.environment.listen {
             let address = text.parse().map_err(|_| {
                 let remedy = "write an address and a port like 127.0.0.1:7440";
-                CliError::usage(format!("COSPAN_LISTEN is {text:?}"), remedy)
+                CliError::usage_error(format!("COSPAN_LISTEN is {text:?}"), remedy)
             })?;
             located.loaded.config.server.listen = vec![address];
         }
@@ -89,7 +89,7 @@ impl CommandContext {
             .find_map(|(from, text)| text.map(|text| (from, text)))
         {
             Some((from, text)) => text.parse().map_err(|problem| {
-                CliError::usage(format!("{from}: {problem}"), "correct it, or leave it out")
+                CliError::usage_error(format!("{from}: {problem}"), "correct it, or leave it out")
             }),
             None => Ok(self.local_address(located)),
         }
@@ -109,7 +109,7 @@ impl CommandContext {
             return configured;
         }
         let data = config.data_directory(&self.environment);
-        look_until(Instant::now() + STARTING_MAX, || {
+        poll_until(Instant::now() + STARTING_MAX, || {
             RunningServerInfo::find_running(&data)
                 .ok()
                 .flatten()?
@@ -147,7 +147,7 @@ impl CommandContext {
                 } else {
                     starting
                 };
-                let token = look_until(until, || keys.local_token().transpose()).transpose()?;
+                let token = poll_until(until, || keys.local_token().transpose()).transpose()?;
                 token.map(|token| token.secret().to_owned())
             }
         };
@@ -161,7 +161,7 @@ impl CommandContext {
         let trusted = trusted.into_iter().find_map(Option::as_deref);
         let client = Client::new(address, token, trusted)?;
         Ok(if here {
-            client.patient_until(starting)
+            client.retrying_until(starting)
         } else {
             client
         })
@@ -205,7 +205,7 @@ impl CommandContext {
         )?;
         runs.reverse();
         if runs.is_empty() {
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 format!("no sweep begins with job {group}, or its runs are archived"),
                 "`cospan show ID` tells of a job's sweep; `cospan report --group` knows archived runs",
             ));
@@ -220,7 +220,7 @@ impl CommandContext {
     pub(crate) fn resolve_one(&self, client: &Client, ids: &JobIdList) -> Result<u64, CliError> {
         match self.resolve_ids(client, ids)?.as_slice() {
             [id] => Ok(*id),
-            ids => Err(CliError::usage(
+            ids => Err(CliError::usage_error(
                 format!("{} jobs are meant, but this command takes one", ids.len()),
                 "name one job",
             )),
@@ -229,7 +229,7 @@ impl CommandContext {
 }
 
 /// Repeats a look until it finds something or the time is over; looks at least once.
-fn look_until<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
+fn poll_until<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
     loop {
         match look() {
             None if Instant::now() < until => std::thread::sleep(LOOK),
@@ -244,7 +244,7 @@ fn newest_job(client: &Client) -> Result<u64, CliError> {
         ..JobFilter::default()
     })?;
     page.jobs.first().map(|row| row.id).ok_or_else(|| {
-        CliError::usage(
+        CliError::usage_error(
             "there is no last job: nothing was submitted yet",
             "submit one first",
         )

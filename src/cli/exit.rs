@@ -49,7 +49,7 @@ pub(crate) struct CliError {
 
 impl CliError {
     /// Creates an error on this side: in arguments, files or configuration.
-    pub(crate) fn usage(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn usage_error(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             exit: CliExitCode::Usage,
             message: message.into(),
@@ -59,7 +59,7 @@ impl CliError {
     }
 
     /// Creates an error about a file on this side that could not be read or written.
-    pub(crate) fn file(action: &str, file: &std::path::Path, error: &std::io::Error) -> Self {
+    pub(crate) fn file_error(action: &str, file: &std::path::Path, error: &std::io::Error) -> Self {
         Self {
             exit: CliExitCode::Usage,
             message: format!("cannot {action} {}: {error}", file.display()),

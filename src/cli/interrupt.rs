@@ -73,23 +73,23 @@ fn end_at_next_signal(mut caught: Signals) {
 
 /// Returns if the user did not interrupt. Otherwise the interruption may have caused the caller's
 /// error: waits until the process ends, after its last act.
-pub(crate) fn give_way_to_interrupt() {
+pub(crate) fn wait_if_interrupted() {
     while UNDER_WAY.load(Ordering::Acquire) {
         std::thread::park();
     }
 }
 
 /// Sets the last act of an interruption from now on. It may take a while.
-pub(crate) fn set_last_act(act: impl FnOnce() + Send + 'static) {
+pub(crate) fn set_interrupt_action(act: impl FnOnce() + Send + 'static) {
     lock_plan().last_act = Some(Box::new(act));
 }
 
 /// Sets the hint that an interruption prints from now on.
-pub(crate) fn set_hint(hint: impl Into<String>) {
+pub(crate) fn set_interrupt_hint(hint: impl Into<String>) {
     lock_plan().hint = Some(hint.into());
 }
 
 /// Sets the file that an interruption removes from now on; `None` for no file.
-pub(crate) fn set_half_written(file: Option<PathBuf>) {
+pub(crate) fn set_partial_file(file: Option<PathBuf>) {
     lock_plan().half_written = file;
 }

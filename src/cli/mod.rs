@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         environment: EnvironmentVariables::from_process(),
     };
     let ended = dispatch_command(&mut context, &cli.command);
-    interrupt::give_way_to_interrupt();
+    interrupt::wait_if_interrupted();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
@@ -100,7 +100,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
         print_note(text.trim_end());
         return CliExitCode::Usage.into();
     }
-    match AnswerPrinter::stdout(OutputFormat::Table).text(&text) {
+    match AnswerPrinter::stdout(OutputFormat::Table).print_text(&text) {
         Ok(()) => CliExitCode::Done.into(),
         Err(error) => {
             let error = CliError::from(error);
@@ -130,8 +130,8 @@ fn print_error(error: &CliError) {
 }
 
 /// Sets the last act if the user interrupts from now on.
-pub(crate) fn last_act(act: impl FnOnce() + Send + 'static) {
-    interrupt::set_last_act(act);
+pub(crate) fn run_at_interrupt(act: impl FnOnce() + Send + 'static) {
+    interrupt::set_interrupt_action(act);
 }
 
 /// Prints the progress of long work on standard error.
@@ -158,13 +158,13 @@ fn dispatch_command(
         CliCommand::Output(args) => output::run(context, args),
         CliCommand::Cancel(args) => job_commands::cancel_jobs(context, args),
         CliCommand::Freeze(args) => {
-            job_commands::steer_jobs(context, JobAction::Freeze, &args.ids, None)
+            job_commands::command_jobs(context, JobAction::Freeze, &args.ids, None)
         }
         CliCommand::Thaw(args) => {
-            job_commands::steer_jobs(context, JobAction::Thaw, &args.ids, None)
+            job_commands::command_jobs(context, JobAction::Thaw, &args.ids, None)
         }
         CliCommand::Release(args) => {
-            job_commands::steer_jobs(context, JobAction::Release, &args.ids, None)
+            job_commands::command_jobs(context, JobAction::Release, &args.ids, None)
         }
         CliCommand::Priority(args) => {
             let class = match args.class {
@@ -173,7 +173,7 @@ fn dispatch_command(
                 JobPriorityArg::Low => PriorityName::Low,
                 JobPriorityArg::SuperLow => PriorityName::SuperLow,
             };
-            job_commands::steer_jobs(context, JobAction::Priority, &args.ids, Some(class))
+            job_commands::command_jobs(context, JobAction::Priority, &args.ids, Some(class))
         }
         CliCommand::Slots(args) => slots::run(context, args),
         CliCommand::Reservation(command) => reservation::run(context, command),
@@ -188,7 +188,7 @@ fn dispatch_command(
         CliCommand::Openapi => {
             context
                 .out
-                .text(&(crate::http::openapi_document() + "\n"))?;
+                .print_text(&(crate::http::openapi_document() + "\n"))?;
             Ok(CliExitCode::Done)
         }
         CliCommand::Simulate(args) => simulate::run(context, args),
@@ -204,7 +204,7 @@ fn print_completion(
 ) -> Result<CliExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
-    context.out.bytes(&script)?;
+    context.out.print_bytes(&script)?;
     Ok(CliExitCode::Done)
 }
 
@@ -215,14 +215,14 @@ fn print_manual(context: &mut CommandContext, args: &ManArgs) -> Result<CliExitC
             std::fs::create_dir_all(to).and_then(|()| clap_mangen::generate_to(program, to));
         written.map_err(|error| {
             let message = format!("cannot write into {}: {error}", to.display());
-            CliError::usage(message, "name another directory with --to")
+            CliError::usage_error(message, "name another directory with --to")
         })?;
     } else {
         let mut page = Vec::new();
         clap_mangen::Man::new(program)
             .render(&mut page)
-            .map_err(|error| CliError::usage(error.to_string(), "report this as a bug"))?;
-        context.out.bytes(&page)?;
+            .map_err(|error| CliError::usage_error(error.to_string(), "report this as a bug"))?;
+        context.out.print_bytes(&page)?;
     }
     Ok(CliExitCode::Done)
 }

@@ -26,7 +26,7 @@ impl AnswerPrinter {
 
     /// Prints to `to`, without colours.
     #[cfg(test)]
-    pub(crate) fn to(format: OutputFormat, to: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn to_writer(format: OutputFormat, to: Box<dyn Write + Send>) -> Self {
         Self {
             format,
             to: TerminalPrinter::plain(to),
@@ -42,7 +42,7 @@ impl AnswerPrinter {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn answer<T: Serialize>(
+    pub(crate) fn print_answer<T: Serialize>(
         &mut self,
         value: &T,
         text: impl FnOnce(&T) -> String,
@@ -54,14 +54,14 @@ impl AnswerPrinter {
             }
             OutputFormat::Yaml => to_yaml(value)?,
         };
-        self.text(&text)
+        self.print_text(&text)
     }
 
     /// Prints a text for people.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn print_text(&mut self, text: &str) -> io::Result<()> {
         self.to.print_text(text)
     }
 
@@ -70,7 +70,7 @@ impl AnswerPrinter {
     /// # Errors
     ///
     /// The data cannot be written.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to.print_bytes(bytes)
     }
 }
@@ -205,8 +205,8 @@ mod tests {
                 state: "queued",
             },
         ];
-        AnswerPrinter::to(format, Box::new(shared.clone()))
-            .answer(&rows, |rows| {
+        AnswerPrinter::to_writer(format, Box::new(shared.clone()))
+            .print_answer(&rows, |rows| {
                 let cells = rows
                     .iter()
                     .map(|row| vec![row.id.to_string(), color_state(row.state)]);
@@ -249,8 +249,8 @@ mod tests {
         let value = serde_json::json!({ "name": name, "id": 7 });
         for format in [OutputFormat::Json, OutputFormat::Yaml] {
             let shared = SharedBuffer::default();
-            let mut out = AnswerPrinter::to(format, Box::new(shared.clone()));
-            out.answer(&value, |_| String::new()).unwrap();
+            let mut out = AnswerPrinter::to_writer(format, Box::new(shared.clone()));
+            out.print_answer(&value, |_| String::new()).unwrap();
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
             assert!(
                 !text.contains(|c| c != '\n' && terminal::is_hidden(c)),

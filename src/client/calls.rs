@@ -22,12 +22,12 @@ use crate::api::v1::tree::TreeReport;
 
 fn log_path(log: &LogRequest<'_>) -> QueryBuilder {
     let component = encode_part(log.component);
-    QueryBuilder::of(&format!(
+    QueryBuilder::from_path(&format!(
         "/v1/jobs/{}/logs/{component}/{}",
         log.job, log.stream
     ))
-    .with("offset", log.offset)
-    .with_some("attempt", log.attempt)
+    .with_parameter("offset", log.offset)
+    .with_optional_parameter("attempt", log.attempt)
 }
 
 fn header_number(response: &Response<Body>, name: &str) -> Option<u64> {
@@ -67,13 +67,13 @@ pub struct JobFilter {
 impl JobFilter {
     pub(super) fn add_to_query(&self, query: QueryBuilder) -> QueryBuilder {
         query
-            .with_some("state", self.state.as_ref())
-            .with_some("site", self.site.as_ref())
-            .with_some("owner", self.owner.as_ref())
-            .with_some("name", self.name.as_ref())
-            .with_some("group", self.group)
-            .with_some("after", self.after)
-            .with("limit", self.limit)
+            .with_optional_parameter("state", self.state.as_ref())
+            .with_optional_parameter("site", self.site.as_ref())
+            .with_optional_parameter("owner", self.owner.as_ref())
+            .with_optional_parameter("name", self.name.as_ref())
+            .with_optional_parameter("group", self.group)
+            .with_optional_parameter("after", self.after)
+            .with_parameter("limit", self.limit)
     }
 }
 
@@ -89,7 +89,7 @@ pub enum JobAction {
 }
 
 impl JobAction {
-    fn path(self) -> &'static str {
+    fn command_path(self) -> &'static str {
         match self {
             JobAction::Cancel => "/v1/jobs:cancel",
             JobAction::Freeze => "/v1/jobs:freeze",
@@ -213,21 +213,21 @@ impl Client {
         options: &SubmitOptions,
         dry_run: bool,
     ) -> Result<T, ClientError> {
-        let path = QueryBuilder::of("/v1/jobs")
-            .with_some(
+        let path = QueryBuilder::from_path("/v1/jobs")
+            .with_optional_parameter(
                 "allow_unplaceable",
                 options.allow_unplaceable.then_some(true),
             )
-            .with_some("refuse_closed", options.refuse_closed.then_some(true))
-            .with_some("dry_run", dry_run.then_some(true));
+            .with_optional_parameter("refuse_closed", options.refuse_closed.then_some(true))
+            .with_optional_parameter("dry_run", dry_run.then_some(true));
         let mut request = self
             .build_request("POST", &path.0)
             .header("content-type", "application/json");
         if let Some(key) = &options.idempotency_key {
             request = request.header("idempotency-key", key);
         }
-        let body =
-            serde_json::to_vec(jobs).map_err(|error| self.strange_answer(error.to_string()))?;
+        let body = serde_json::to_vec(jobs)
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))?;
         let response = self.send_request(request, &body)?;
         self.read_json(response)
     }
@@ -239,7 +239,7 @@ impl Client {
     pub fn list_jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
         self.get(
             &filter
-                .add_to_query(QueryBuilder::of("/v1/jobs").with("newest", true))
+                .add_to_query(QueryBuilder::from_path("/v1/jobs").with_parameter("newest", true))
                 .0,
         )
     }
@@ -249,7 +249,11 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
-        self.get(&filter.add_to_query(QueryBuilder::of("/v1/accounts")).0)
+        self.get(
+            &filter
+                .add_to_query(QueryBuilder::from_path("/v1/accounts"))
+                .0,
+        )
     }
 
     /// Returns one job in full.
@@ -290,7 +294,7 @@ impl Client {
         order: JobAction,
         jobs: &JobSelection,
     ) -> Result<OrderReport, ClientError> {
-        self.post(order.path(), jobs)
+        self.post(order.command_path(), jobs)
     }
 
     /// Reads a piece of the output of a component.
@@ -298,7 +302,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn read_log(&self, log: &LogRequest<'_>) -> Result<FilePiece, ClientError> {
-        let path = log_path(log).with("limit", log.limit);
+        let path = log_path(log).with_parameter("limit", log.limit);
         let mut response = self.send_request(self.build_request("GET", &path.0), &[])?;
         let size = header_number(&response, "cospan-size").unwrap_or(0);
         let body = response.body_mut().with_config().limit(super::MAX_ANSWER);
@@ -313,7 +317,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn follow_log(&self, log: &LogRequest<'_>) -> Result<FileDownload, ClientError> {
-        self.download(&log_path(log).with("follow", true).0)
+        self.begin_download(&log_path(log).with_parameter("follow", true).0)
     }
 
     /// Downloads an output of a component.
@@ -328,7 +332,7 @@ impl Client {
     ) -> Result<FileDownload, ClientError> {
         let component = encode_part(component);
         let path = encode_path(path);
-        self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
+        self.begin_download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
     }
 
     /// Lists everything below a directory that a component left.
@@ -347,11 +351,11 @@ impl Client {
     }
 
     /// Downloads a file that need not fit into memory, and may come slowly.
-    fn download(&self, path: &str) -> Result<FileDownload, ClientError> {
+    fn begin_download(&self, path: &str) -> Result<FileDownload, ClientError> {
         let request = self.build_request("GET", path);
         let request = request
             .body(())
-            .map_err(|error| self.strange_answer(error.to_string()))?;
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))?;
         let request = self
             .agent
             .configure_request(request)
@@ -396,8 +400,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_timeline(&self, name: &str, ahead: Length) -> Result<SiteReport, ClientError> {
-        let path =
-            QueryBuilder::of(&format!("/v1/sites/{}", encode_part(name))).with("timeline", ahead);
+        let path = QueryBuilder::from_path(&format!("/v1/sites/{}", encode_part(name)))
+            .with_parameter("timeline", ahead);
         self.get(&path.0)
     }
 
@@ -406,8 +410,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_needs(&self, name: &str) -> Result<SiteReport, ClientError> {
-        let path =
-            QueryBuilder::of(&format!("/v1/sites/{}", encode_part(name))).with("needs", true);
+        let path = QueryBuilder::from_path(&format!("/v1/sites/{}", encode_part(name)))
+            .with_parameter("needs", true);
         self.get(&path.0)
     }
 
@@ -430,7 +434,11 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_files(&self, after: Option<&str>) -> Result<FilePage, ClientError> {
-        self.get(&QueryBuilder::of("/v1/files").with_some("after", after).0)
+        self.get(
+            &QueryBuilder::from_path("/v1/files")
+                .with_optional_parameter("after", after)
+                .0,
+        )
     }
 
     /// Returns one file.
@@ -459,9 +467,9 @@ impl Client {
         site: Option<&str>,
         force: bool,
     ) -> Result<(), ClientError> {
-        let path = QueryBuilder::of(&format!("/v1/files/{}", encode_path(name)))
-            .with_some("site", site)
-            .with_some("force", force.then_some(true));
+        let path = QueryBuilder::from_path(&format!("/v1/files/{}", encode_path(name)))
+            .with_optional_parameter("site", site)
+            .with_optional_parameter("force", force.then_some(true));
         self.send_request(self.build_request("DELETE", &path.0), &[])?;
         Ok(())
     }
@@ -479,7 +487,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn export_store(&self) -> Result<FileDownload, ClientError> {
-        self.download("/v1/store/export")
+        self.begin_download("/v1/store/export")
     }
 
     /// Returns the server's clock in seconds since 1970, if the server sends it; needs no key.

@@ -21,12 +21,14 @@ impl Client {
         let request = self
             .build_request(
                 "GET",
-                &QueryBuilder::of("/v1/events").with_some("job", job).0,
+                &QueryBuilder::from_path("/v1/events")
+                    .with_optional_parameter("job", job)
+                    .0,
             )
             .header("accept", "text/event-stream");
         let request = request
             .body(())
-            .map_err(|error| self.strange_answer(error.to_string()))?;
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))?;
         let request = self
             .agent
             .configure_request(request)

@@ -23,8 +23,8 @@ impl Client {
         dry_run: bool,
     ) -> Result<RehearsalReport, ClientError> {
         self.post(
-            &QueryBuilder::of("/v1/chaos")
-                .with_some("dry_run", dry_run.then_some(true))
+            &QueryBuilder::from_path("/v1/chaos")
+                .with_optional_parameter("dry_run", dry_run.then_some(true))
                 .0,
             plan,
         )

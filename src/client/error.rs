@@ -114,13 +114,13 @@ impl ClientError {
     }
 
     /// Returns true if the server refused the request for this reason.
-    pub fn is_refused_for(&self, code: Code) -> bool {
+    pub fn has_problem_code(&self, code: Code) -> bool {
         self.problem()
             .is_some_and(|problem| problem.code == code.as_str())
     }
 
     /// Returns true if the error may pass by itself: the server restarts, or is too busy.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } => true,
             ClientError::Refused(problem) => matches!(problem.status, 429 | 502 | 503),

@@ -36,8 +36,13 @@ impl Client {
         after: Option<u64>,
         limit: Option<u64>,
     ) -> Result<ExplainReport, ClientError> {
-        let path = QueryBuilder::of(&format!("/v1/jobs/{id}/explain"));
-        self.get(&path.with_some("after", after).with_some("limit", limit).0)
+        let path = QueryBuilder::from_path(&format!("/v1/jobs/{id}/explain"));
+        self.get(
+            &path
+                .with_optional_parameter("after", after)
+                .with_optional_parameter("limit", limit)
+                .0,
+        )
     }
 
     /// Explains all components, page by page. If the job changes between two pages all are read

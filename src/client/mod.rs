@@ -75,7 +75,7 @@ impl Client {
             .max_redirects(0)
             .proxy(None)
             .user_agent(concat!("cospan/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls::config(ca_certificate)?)
+            .tls_config(tls::tls_config(ca_certificate)?)
             .build();
         let agent = match &address {
             ServerAddress::Http(_) => Agent::new_with_config(config),
@@ -93,7 +93,7 @@ impl Client {
 
     /// Makes the client retry refused connections until then: the server may be starting at this
     /// moment.
-    pub fn patient_until(self, starting: Instant) -> Self {
+    pub fn retrying_until(self, starting: Instant) -> Self {
         Self {
             starting: Some(starting),
             ..self
@@ -120,8 +120,8 @@ impl Client {
         path: &str,
         body: &B,
     ) -> Result<T, ClientError> {
-        let body =
-            serde_json::to_vec(body).map_err(|error| self.strange_answer(error.to_string()))?;
+        let body = serde_json::to_vec(body)
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))?;
         let request = self
             .build_request("POST", path)
             .header("content-type", "application/json");
@@ -146,7 +146,7 @@ impl Client {
     ) -> Result<Response<Body>, ClientError> {
         let request = request
             .body(body)
-            .map_err(|error| self.strange_answer(format!("bad request: {error}")))?;
+            .map_err(|error| self.unexpected_answer_error(format!("bad request: {error}")))?;
         let response = self
             .run_request(request)
             .map_err(|error| self.unreachable_error(&error))?;
@@ -185,7 +185,7 @@ impl Client {
             .filter(|_| is_problem);
         match problem {
             Some(problem) => ClientError::Refused(Box::new(self.with_key_remedy(problem))),
-            None => self.strange_answer(format!("status {status} without a reason")),
+            None => self.unexpected_answer_error(format!("status {status} without a reason")),
         }
     }
 
@@ -215,12 +215,13 @@ impl Client {
         let body = response.body_mut().with_config().limit(MAX_ANSWER);
         body.reader()
             .read_to_end(&mut text)
-            .map_err(|error| self.broken_connection(&error))?;
-        serde_json::from_slice(&text).map_err(|error| self.strange_answer(error.to_string()))
+            .map_err(|error| self.broken_connection_error(&error))?;
+        serde_json::from_slice(&text)
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))
     }
 
     fn unreachable_error(&self, error: &ureq::Error) -> ClientError {
-        if let Some(problem) = TlsProblem::behind_error(error) {
+        if let Some(problem) = TlsProblem::from_ureq_error(error) {
             return ClientError::Tls {
                 server: self.address.clone(),
                 problem,
@@ -228,8 +229,8 @@ impl Client {
         }
         let cause = match error {
             // The answer is not HTTP: a server with TLS answers a plain request like this.
-            ureq::Error::Protocol(error) => return self.strange_answer(error.to_string()),
-            ureq::Error::Io(error) => return self.broken_connection(error),
+            ureq::Error::Protocol(error) => return self.unexpected_answer_error(error.to_string()),
+            ureq::Error::Io(error) => return self.broken_connection_error(error),
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
             other => other.to_string(),
         };
@@ -240,7 +241,7 @@ impl Client {
     }
 
     /// Converts an error while an answer was read.
-    pub(crate) fn broken_connection(&self, error: &std::io::Error) -> ClientError {
+    pub(crate) fn broken_connection_error(&self, error: &std::io::Error) -> ClientError {
         // The system's message without its number.
         let text = error.to_string();
         let cause = text
@@ -254,7 +255,7 @@ impl Client {
         }
     }
 
-    fn strange_answer(&self, what: String) -> ClientError {
+    fn unexpected_answer_error(&self, what: String) -> ClientError {
         ClientError::Strange {
             server: self.address.clone(),
             what,

@@ -29,12 +29,12 @@ pub(super) struct QueryBuilder(pub(super) String, char);
 
 impl QueryBuilder {
     /// Starts with this path, without a query.
-    pub(super) fn of(path: &str) -> Self {
+    pub(super) fn from_path(path: &str) -> Self {
         Self(path.into(), '?')
     }
 
     /// Adds this value.
-    pub(super) fn with(mut self, key: &str, value: impl ToString) -> Self {
+    pub(super) fn with_parameter(mut self, key: &str, value: impl ToString) -> Self {
         // Writing to a String cannot fail.
         let _ = write!(
             self.0,
@@ -47,9 +47,9 @@ impl QueryBuilder {
     }
 
     /// Adds this value, if there is one.
-    pub(super) fn with_some(self, key: &str, value: Option<impl ToString>) -> Self {
+    pub(super) fn with_optional_parameter(self, key: &str, value: Option<impl ToString>) -> Self {
         match value {
-            Some(value) => self.with(key, value),
+            Some(value) => self.with_parameter(key, value),
             None => self,
         }
     }
@@ -63,11 +63,11 @@ mod tests {
     fn what_a_user_names_cannot_change_the_path_or_query() {
         assert_eq!(encode_part("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
         assert_eq!(encode_path("data/x y.dat"), "data/x%20y.dat");
-        let query = QueryBuilder::of("/v1/jobs")
-            .with("limit", 5)
-            .with_some("site", Some("a&b"));
+        let query = QueryBuilder::from_path("/v1/jobs")
+            .with_parameter("limit", 5)
+            .with_optional_parameter("site", Some("a&b"));
         assert_eq!(
-            query.with_some("owner", None::<&str>).0,
+            query.with_optional_parameter("owner", None::<&str>).0,
             "/v1/jobs?limit=5&site=a%26b"
         );
     }

@@ -36,14 +36,14 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn find_slots(&self, wanted: &SlotsRequest<'_>) -> Result<SlotsReport, ClientError> {
-        let path = QueryBuilder::of("/v1/slots")
-            .with("processors", wanted.processors)
-            .with("for", wanted.wall_time)
-            .with_some("components", wanted.components)
-            .with_some("earliest", wanted.earliest)
-            .with_some("within", wanted.within)
-            .with_some("site", wanted.site)
-            .with_some("limit", wanted.limit);
+        let path = QueryBuilder::from_path("/v1/slots")
+            .with_parameter("processors", wanted.processors)
+            .with_parameter("for", wanted.wall_time)
+            .with_optional_parameter("components", wanted.components)
+            .with_optional_parameter("earliest", wanted.earliest)
+            .with_optional_parameter("within", wanted.within)
+            .with_optional_parameter("site", wanted.site)
+            .with_optional_parameter("limit", wanted.limit);
         self.get(&path.0)
     }
 
@@ -52,7 +52,11 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_reservations(&self, filter: &JobFilter) -> Result<ReservationPage, ClientError> {
-        self.get(&filter.add_to_query(QueryBuilder::of("/v1/reservations")).0)
+        self.get(
+            &filter
+                .add_to_query(QueryBuilder::from_path("/v1/reservations"))
+                .0,
+        )
     }
 
     /// Returns the reservations of one job, and their events.
@@ -95,7 +99,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn allow_shared(
+    pub fn change_shared_access(
         &self,
         name: &str,
         who: &SharedAccess,

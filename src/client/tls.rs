@@ -9,7 +9,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use super::ClientError;
 
 /// Configures TLS: trusts `ca_certificate` instead of the public authorities.
-pub(super) fn config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
+pub(super) fn tls_config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
     let Some(file) = ca_certificate else {
         return Ok(TlsConfig::default());
     };
@@ -40,15 +40,18 @@ pub struct TlsProblem {
 
 impl TlsProblem {
     /// Returns the TLS problem behind this error, if it has one.
-    pub(super) fn behind_error(error: &ureq::Error) -> Option<Self> {
+    pub(super) fn from_ureq_error(error: &ureq::Error) -> Option<Self> {
         match error {
-            ureq::Error::Rustls(error) => Some(Self::of(error)),
-            ureq::Error::Io(error) => error.get_ref()?.downcast_ref::<Error>().map(Self::of),
+            ureq::Error::Rustls(error) => Some(Self::of_tls_error(error)),
+            ureq::Error::Io(error) => error
+                .get_ref()?
+                .downcast_ref::<Error>()
+                .map(Self::of_tls_error),
             _ => None,
         }
     }
 
-    fn of(error: &Error) -> Self {
+    fn of_tls_error(error: &Error) -> Self {
         let (cause, remedy) = match error {
             Error::InvalidCertificate(problem) => return Self::of_certificate(problem),
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => (

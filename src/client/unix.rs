@@ -97,11 +97,11 @@ impl Transport for UnixTransport {
 
     fn is_open(&mut self) -> bool {
         // A connection that is not in use must have nothing to read.
-        is_silent(&mut self.stream).unwrap_or(false)
+        is_open_and_idle(&mut self.stream).unwrap_or(false)
     }
 }
 
-fn is_silent(stream: &mut UnixStream) -> std::io::Result<bool> {
+fn is_open_and_idle(stream: &mut UnixStream) -> std::io::Result<bool> {
     stream.set_nonblocking(true)?;
     let result = stream.read(&mut [0]);
     stream.set_nonblocking(false)?;

@@ -33,14 +33,18 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_uploads(&self, after: Option<&str>) -> Result<UploadPage, ClientError> {
-        self.get(&QueryBuilder::of("/v1/uploads").with_some("after", after).0)
+        self.get(
+            &QueryBuilder::from_path("/v1/uploads")
+                .with_optional_parameter("after", after)
+                .0,
+        )
     }
 
     /// Deletes the bytes that arrived of an upload.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn give_up_upload(&self, id: &str) -> Result<(), ClientError> {
+    pub fn abandon_upload(&self, id: &str) -> Result<(), ClientError> {
         self.send_request(self.build_request("DELETE", &upload_path(id)), &[])?;
         Ok(())
     }
@@ -55,7 +59,9 @@ impl Client {
         offset: u64,
         bytes: &[u8],
     ) -> Result<UploadReport, ClientError> {
-        let at = QueryBuilder::of(&upload_path(id)).with("offset", offset).0;
+        let at = QueryBuilder::from_path(&upload_path(id))
+            .with_parameter("offset", offset)
+            .0;
         let request = self
             .build_request("PATCH", &at)
             .header("content-type", "application/octet-stream");

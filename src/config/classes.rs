@@ -104,7 +104,10 @@ impl CrossChecker<'_> {
                     "lower it, or raise highest",
                 );
             }
-            if let Some(first) = rules[..i].iter().position(|earlier| earlier.covers(rule)) {
+            if let Some(first) = rules[..i]
+                .iter()
+                .position(|earlier| earlier.covers_rule(rule))
+            {
                 let message = format!(
                     "[[priority]] number {number} never counts: number {} matches every job that \
                      it matches",

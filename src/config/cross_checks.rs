@@ -52,7 +52,7 @@ pub(super) fn check_options(
 
 impl CrossChecker<'_> {
     /// The place of an option, or of its section if it is not given.
-    fn place(&self, path: &str) -> Option<Range<usize>> {
+    fn option_place(&self, path: &str) -> Option<Range<usize>> {
         let section = path.rsplit_once('.').map_or(path, |(section, _)| section);
         self.places
             .get(path)
@@ -66,7 +66,7 @@ impl CrossChecker<'_> {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.problems.add(self.place(path), message, remedy);
+        self.problems.add(self.option_place(path), message, remedy);
     }
 
     pub(super) fn add_warning(
@@ -75,7 +75,7 @@ impl CrossChecker<'_> {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.warnings.add(self.place(path), message, remedy);
+        self.warnings.add(self.option_place(path), message, remedy);
     }
 
     fn check_server(&mut self) {

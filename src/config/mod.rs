@@ -180,7 +180,7 @@ impl Config {
     }
 }
 
-fn read_one<S: Section>(
+fn read_section<S: Section>(
     root: &DeTable<'_>,
     problems: &mut ConfigProblems,
     places: &mut OptionPlaces,
@@ -196,7 +196,7 @@ fn read_one<S: Section>(
     ))
 }
 
-fn read_several<S: Section>(
+fn read_sections<S: Section>(
     root: &DeTable<'_>,
     problems: &mut ConfigProblems,
     places: &mut OptionPlaces,
@@ -251,21 +251,21 @@ fn read_config(
         .map(|section| section.key)
         .collect();
     check_unknown_keys(root, &known, "the file", problems);
-    let server = read_one(root, problems, places);
-    let client = read_one(root, problems, places);
-    let store = read_one(root, problems, places);
-    let limits = read_one(root, problems, places);
-    let placement = read_one(root, problems, places);
-    let queue = read_one(root, problems, places);
-    let priority = read_several(root, problems, places);
-    let claim = read_one(root, problems, places);
-    let sites = read_one(root, problems, places);
-    let notify = read_one(root, problems, places);
-    let reservations = read_one(root, problems, places);
-    let chaos = read_one(root, problems, places);
-    let log = read_one(root, problems, places);
-    let site = read_several(root, problems, places);
-    let link = read_several(root, problems, places);
+    let server = read_section(root, problems, places);
+    let client = read_section(root, problems, places);
+    let store = read_section(root, problems, places);
+    let limits = read_section(root, problems, places);
+    let placement = read_section(root, problems, places);
+    let queue = read_section(root, problems, places);
+    let priority = read_sections(root, problems, places);
+    let claim = read_section(root, problems, places);
+    let sites = read_section(root, problems, places);
+    let notify = read_section(root, problems, places);
+    let reservations = read_section(root, problems, places);
+    let chaos = read_section(root, problems, places);
+    let log = read_section(root, problems, places);
+    let site = read_sections(root, problems, places);
+    let link = read_sections(root, problems, places);
     Some(Config {
         server: server?,
         client: client?,

@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<LoadedConfig, ConfigError> {
 }
 
 /// Compares what a person sees with a file beside the tests.
-fn golden(name: &str, text: &str) {
+fn compare_with_golden(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/config/golden")
         .join(name);
@@ -47,7 +47,7 @@ fn an_empty_file_means_all_defaults_without_any_warning() {
 
 #[test]
 fn every_problem_is_told_at_once_with_its_line_and_a_remedy() {
-    golden(
+    compare_with_golden(
         "many-problems.txt",
         &problems_of(include_str!("golden/many-problems.toml")),
     );
@@ -83,7 +83,7 @@ fn sites_that_no_link_joins_are_warned_of_unless_that_is_meant() {
 
 #[test]
 fn text_that_is_no_toml_is_told_with_its_line() {
-    golden(
+    compare_with_golden(
         "not-toml.txt",
         &problems_of("[server]\nlisten = 127.0.0.1\n[queue\nN_h = 2\n"),
     );
@@ -277,7 +277,7 @@ fn the_effective_configuration_reads_back_as_itself() {
         let shown = print_config(&config, annotated);
         assert_eq!(parse(&shown).unwrap().config, config, "{shown}");
     }
-    golden("complete.txt", &print_config(&config, false));
+    compare_with_golden("complete.txt", &print_config(&config, false));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_number_out_of_its_range_is_refused_with_the_range() {
 }
 
 /// A value above or below an end of a range, as it is written.
-fn beyond(end: &str, above: bool) -> Option<String> {
+fn value_out_of_range(end: &str, above: bool) -> Option<String> {
     let step = |end: u64| {
         if above {
             end.checked_add(1)
@@ -369,7 +369,10 @@ fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
                 continue;
             };
             let ends = [(&low, false), (&high, true)];
-            for beyond in ends.iter().filter_map(|(end, above)| beyond(end, *above)) {
+            for beyond in ends
+                .iter()
+                .filter_map(|(end, above)| value_out_of_range(end, *above))
+            {
                 let key = option.key;
                 let problems = problems_of(&format!("{heading}\n{key} = {beyond}\n"));
                 let place = format!("cospan.toml:2: {key} in {title}");

@@ -101,7 +101,7 @@ impl BoundListeners {
         let mut server = HttpServer::new(move || {
             let app = App::new().into_utoipa_app().app_data(state.clone());
             let app = app.configure(openapi::routes).into_app();
-            app.wrap(from_fn(middleware::gate_middleware))
+            app.wrap(from_fn(middleware::access_middleware))
         })
         .disable_signals()
         .workers(settings.workers.max(1))
@@ -124,7 +124,7 @@ impl BoundListeners {
         }
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
-        let tidy = actix_web::rt::spawn(upload_cleanup::tidy_uploads(edge.clone()));
+        let tidy = actix_web::rt::spawn(upload_cleanup::clean_up_uploads(edge.clone()));
         Ok(RunningServer {
             handle: server.handle(),
             server: Some(server),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::failure::HttpFailure;
 use super::http_settings::HttpSettings;
-use super::revoked_keys::barred_request;
+use super::revoked_keys::wait_until_request_barred;
 use super::unread_bodies::UnreadBody;
 use crate::api::v1::parse;
 use crate::api::v1::problem::Code;
@@ -28,7 +28,7 @@ pub(super) async fn read_body(
         request
             .extensions_mut()
             .insert(UnreadBody(payload.into_inner()));
-        return Err(too_large(limit));
+        return Err(body_too_large(limit));
     }
     let mut whole = pin!(payload.to_bytes_limited(limit));
     // Nearly every body comes with its head, and needs no timer.
@@ -37,7 +37,7 @@ pub(super) async fn read_body(
         Poll::Pending => tokio::select! {
             biased;
             read = actix_web::rt::time::timeout(settings.body_timeout, whole) => read,
-            failure = barred_request(request) => return Err(failure),
+            failure = wait_until_request_barred(request) => return Err(failure),
         },
     };
     match read {
@@ -46,7 +46,7 @@ pub(super) async fn read_body(
             Code::BadRequest,
             format!("the body did not arrive whole: {error}"),
         )),
-        Ok(Err(_)) => Err(too_large(limit)),
+        Ok(Err(_)) => Err(body_too_large(limit)),
         Err(_) => {
             let seconds = settings.body_timeout.as_secs();
             let detail = format!("the body did not arrive within {seconds} s");
@@ -55,7 +55,7 @@ pub(super) async fn read_body(
     }
 }
 
-fn too_large(limit: usize) -> HttpFailure {
+fn body_too_large(limit: usize) -> HttpFailure {
     HttpFailure::new(
         Code::BodyTooLarge,
         format!("the body is longer than {limit} bytes"),

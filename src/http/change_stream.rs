@@ -143,7 +143,7 @@ impl ChangeFollower {
                     return Some(text.freeze());
                 }
                 NextChanges::Nothing => {
-                    if let Some(text) = self.wait_for_changes().await? {
+                    if let Some(text) = self.wait_for_growth().await? {
                         return Some(text);
                     }
                 }
@@ -152,7 +152,7 @@ impl ChangeFollower {
     }
 
     /// Waits for changes; returns a heartbeat if there are none, `None` at the end.
-    async fn wait_for_changes(&mut self) -> Option<Option<Bytes>> {
+    async fn wait_for_growth(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
             _ = self.stopping.wait_for(|stop| *stop) => None,
@@ -166,7 +166,7 @@ impl ChangeFollower {
     fn write_changes(&self, changes: &[std::sync::Arc<JobChange>]) -> Bytes {
         let mut text = BytesMut::new();
         let wanted = changes.iter().filter(|change| {
-            self.caller.reaches(&change.owner) && self.job.is_none_or(|job| change.job == job)
+            self.caller.can_reach(&change.owner) && self.job.is_none_or(|job| change.job == job)
         });
         let mut wanted = wanted.peekable();
         while let Some(change) = wanted.next() {
@@ -191,11 +191,11 @@ fn change_report(change: &JobChange) -> ChangeReport {
     };
     let accepted = change.submitted.then_some(accepted);
     // A change does not carry its job.
-    let names = ComponentNames::unknown();
+    let names = ComponentNames::without_job();
     let happened = change
         .events
         .iter()
-        .map(|event| EventReport::of(event, &names));
+        .map(|event| EventReport::of_event(event, &names));
     ChangeReport {
         seq: change.seq.0,
         job: change.job.0,

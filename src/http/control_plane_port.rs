@@ -56,7 +56,7 @@ pub trait ControlPlanePort: Send + Sync + 'static {
 
     /// Asks the sites for fresh reports, unless they have just been asked: a user is looking at
     /// them.
-    fn look_at_sites(&self) {}
+    fn refresh_site_reports(&self) {}
 
     /// The warning for the user of a job that was just accepted: the reason why it cannot start as
     /// things are.
@@ -156,7 +156,7 @@ pub trait ControlPlanePort: Send + Sync + 'static {
     fn readiness(&self) -> Result<(), String>;
 
     /// The reason why the server only reads its store, if it does.
-    fn read_only(&self) -> Option<&str> {
+    fn read_only_reason(&self) -> Option<&str> {
         None
     }
 }

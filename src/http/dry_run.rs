@@ -29,7 +29,7 @@ pub(super) struct DryRun {
     budget: Duration,
 }
 
-fn lock(keys: &Mutex<BTreeSet<KeyName>>) -> MutexGuard<'_, BTreeSet<KeyName>> {
+fn lock_keys(keys: &Mutex<BTreeSet<KeyName>>) -> MutexGuard<'_, BTreeSet<KeyName>> {
     keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -47,7 +47,7 @@ impl DryRuns {
     /// # Errors
     /// As for [`DryRuns::begin_dry_run`].
     pub(super) fn check_room(&self, key: &KeyName) -> Result<(), HttpFailure> {
-        self.check_bounds(&lock(&self.keys), key)
+        self.check_bounds(&lock_keys(&self.keys), key)
     }
 
     /// Begins a dry run.
@@ -55,7 +55,7 @@ impl DryRuns {
     /// # Errors
     /// The key has one under way, or there are as many as allowed.
     pub(super) fn begin_dry_run(&self, key: &KeyName) -> Result<DryRun, HttpFailure> {
-        let mut keys = lock(&self.keys);
+        let mut keys = lock_keys(&self.keys);
         self.check_bounds(&keys, key)?;
         keys.insert(key.clone());
         drop(keys);
@@ -105,6 +105,6 @@ impl DryRun {
 
 impl Drop for DryRun {
     fn drop(&mut self) {
-        lock(&self.keys).remove(&self.key);
+        lock_keys(&self.keys).remove(&self.key);
     }
 }

@@ -23,7 +23,7 @@ impl HttpFailure {
         Problem::new(code, detail).into()
     }
 
-    pub(super) fn no_job(id: impl fmt::Display) -> Self {
+    pub(super) fn no_such_job(id: impl fmt::Display) -> Self {
         Self::new(Code::NotFound, format!("there is no job {id}"))
     }
 

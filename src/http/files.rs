@@ -65,7 +65,7 @@ impl<'a> VisibleFiles<'a> {
 
     /// Returns true if the caller sees a file that this key registered.
     pub(super) fn can_see(&self, by: &KeyName) -> bool {
-        self.can_change(by) || self.common.contains(by) || self.caller.sees_rows()
+        self.can_change(by) || self.common.contains(by) || self.caller.can_see_rows()
     }
 
     /// Returns true if the caller may replace or forget a file that this key registered.
@@ -75,7 +75,7 @@ impl<'a> VisibleFiles<'a> {
 }
 
 /// The refusal of a name that a file of another key has.
-pub(super) fn name_taken(name: &LogicalName) -> HttpFailure {
+pub(super) fn name_taken_failure(name: &LogicalName) -> HttpFailure {
     Problem::new(
         Code::Conflict,
         format!("the name {name:?} is taken by another key's file"),
@@ -85,7 +85,7 @@ pub(super) fn name_taken(name: &LogicalName) -> HttpFailure {
 }
 
 /// The refusal of a name that stands for other content, if the user has not asked to replace it.
-pub(super) fn other_content(detail: String) -> HttpFailure {
+pub(super) fn other_content_failure(detail: String) -> HttpFailure {
     Problem::new(Code::Conflict, detail)
         .with_remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
         .into()
@@ -153,7 +153,7 @@ pub(super) async fn add(
         .file_owner(&name)
         .is_some_and(|by| !sight.can_change(&by))
     {
-        return Err(name_taken(&name));
+        return Err(name_taken_failure(&name));
     }
     let FileRegistration {
         name: asked,
@@ -178,13 +178,13 @@ pub(super) async fn add(
         .await;
     let in_the_way = !replace && edge.backend.find_file(&name).is_some();
     match answer.map_err(|refusal| match refusal {
-        ApiRefusal::Conflict(detail) if in_the_way => other_content(detail),
+        ApiRefusal::Conflict(detail) if in_the_way => other_content_failure(detail),
         refusal => refusal.into(),
     })? {
         ApiAnswer::Done => match edge.backend.find_file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
             // It was removed meanwhile.
-            None => Err(no_file(&name)),
+            None => Err(no_such_file(&name)),
         },
         other => Err(HttpFailure::internal(
             "register it",
@@ -193,7 +193,7 @@ pub(super) async fn add(
     }
 }
 
-fn no_file(name: &LogicalName) -> HttpFailure {
+fn no_such_file(name: &LogicalName) -> HttpFailure {
     HttpFailure::new(Code::NotFound, format!("there is no file {name:?}"))
 }
 
@@ -221,7 +221,7 @@ pub(super) async fn show(
         .backend
         .find_file(&name)
         .filter(|_| is_shown)
-        .ok_or_else(|| no_file(&name))?;
+        .ok_or_else(|| no_such_file(&name))?;
     Ok(HttpResponse::Ok().json(file))
 }
 
@@ -247,9 +247,11 @@ pub(super) async fn remove(
     let name: LogicalName = query::parse_part("name", &name)?;
     let sight = VisibleFiles::of_caller(&edge, &caller);
     match edge.backend.file_owner(&name) {
-        Some(by) if !sight.can_see(&by) => return Err(no_file(&name)),
+        Some(by) if !sight.can_see(&by) => return Err(no_such_file(&name)),
         Some(by) if !sight.can_change(&by) => {
-            return Err(middleware::refuse_anothers(format!("the file {name:?}")));
+            return Err(middleware::another_keys_failure(format!(
+                "the file {name:?}"
+            )));
         }
         Some(_) | None => {}
     }

@@ -48,7 +48,7 @@ pub(super) async fn readyz(edge: Data<HttpState>) -> HandlerResult {
 #[get("/metrics")]
 pub(super) async fn metrics(edge: Data<HttpState>) -> HandlerResult {
     edge.metrics.update_external();
-    edge.backend.look_at_sites();
+    edge.backend.refresh_site_reports();
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
     encoder

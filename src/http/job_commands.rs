@@ -165,8 +165,8 @@ fn refusal_for(
     id: JobId,
 ) -> Option<JobCommandOutcome> {
     match view.jobs.get(&id) {
-        Some(job) if caller.reaches(&job.owner) => None,
-        Some(_) if caller.sees_rows() => Some(JobCommandOutcome::Refused(
+        Some(job) if caller.can_reach(&job.owner) => None,
+        Some(_) if caller.can_see_rows() => Some(JobCommandOutcome::Refused(
             "it is another key's; that takes an administrator".into(),
         )),
         Some(_) | None => Some(JobCommandOutcome::NotFound),
@@ -291,17 +291,17 @@ pub(super) async fn command_one(
     match refusal_for(&edge.backend.view(), caller, id) {
         None => {}
         Some(JobCommandOutcome::Refused(_)) => {
-            return Err(middleware::refuse_anothers(format!("job {id}")));
+            return Err(middleware::another_keys_failure(format!("job {id}")));
         }
-        Some(_) => return Err(HttpFailure::no_job(id)),
+        Some(_) => return Err(HttpFailure::no_such_job(id)),
     }
     let outcomes = ask_control_plane(edge, caller.name().clone(), what(id)).await?;
     let Some(report) = outcomes.into_iter().next() else {
-        return Err(HttpFailure::no_job(id));
+        return Err(HttpFailure::no_such_job(id));
     };
     match report.outcome {
         OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),
-        OutcomeName::NotFound => Err(HttpFailure::no_job(id)),
+        OutcomeName::NotFound => Err(HttpFailure::no_such_job(id)),
         OutcomeName::Refused => Err(HttpFailure::new(
             Code::Conflict,
             report.detail.unwrap_or_default(),

@@ -133,14 +133,14 @@ impl CallerJobFilter {
         }
         let view = edge.backend.view();
         let mut jobs = view.jobs.values();
-        if jobs.any(|job| self.caller.reaches(&job.owner) && is_at_site(job, site)) {
+        if jobs.any(|job| self.caller.can_reach(&job.owner) && is_at_site(job, site)) {
             return Ok(self);
         }
         Err(site_routes::unknown_site(site, &known))
     }
 
     pub(super) fn matches_job(&self, job: &Job) -> bool {
-        self.caller.reaches(&job.owner)
+        self.caller.can_reach(&job.owner)
             && self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
                 job.spec
@@ -248,9 +248,11 @@ pub(super) async fn find_job(
         None => edge.backend.find_job(id).await?,
     };
     match job {
-        Some(job) if caller.reaches(&job.owner) => Ok(job),
-        Some(_) if caller.sees_rows() => Err(middleware::refuse_anothers(format!("job {id}"))),
-        Some(_) | None => Err(HttpFailure::no_job(id)),
+        Some(job) if caller.can_reach(&job.owner) => Ok(job),
+        Some(_) if caller.can_see_rows() => {
+            Err(middleware::another_keys_failure(format!("job {id}")))
+        }
+        Some(_) | None => Err(HttpFailure::no_such_job(id)),
     }
 }
 
@@ -259,8 +261,8 @@ const SHOWN_AT_ONCE: usize = 64;
 /// The same holds for one that takes more memory than this.
 const LARGE: Bytes = Bytes(256 << 10);
 
-pub(super) fn is_large(job: &Job) -> bool {
-    job.component_count() > SHOWN_AT_ONCE || job.spec.footprint() > LARGE
+pub(super) fn is_large_job(job: &Job) -> bool {
+    job.component_count() > SHOWN_AT_ONCE || job.spec.memory_footprint() > LARGE
 }
 
 /// Writes an answer as JSON.
@@ -289,11 +291,11 @@ pub(super) async fn show(
     id: Path<String>,
 ) -> HandlerResult {
     let job = find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
-    if !is_large(&job) {
+    if !is_large_job(&job) {
         return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
     }
     edge.desk
-        .run_in_line(caller.name(), move || write_json(&JobReport::from(&*job)))
+        .run_in_key_turn(caller.name(), move || write_json(&JobReport::from(&*job)))
         .await
         .map(json_response)
 }
@@ -314,22 +316,22 @@ pub(super) async fn events(
 ) -> HandlerResult {
     let id = query::parse_job_id(&id)?;
     let job = find_job(&edge, &caller, id).await?;
-    if !is_large(&job) {
+    if !is_large_job(&job) {
         let history = edge
             .backend
             .history(id)
             .await?
-            .ok_or_else(|| HttpFailure::no_job(id))?;
+            .ok_or_else(|| HttpFailure::no_such_job(id))?;
         return Ok(HttpResponse::Ok().json(history_report(&job, &history)));
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
     edge.desk
-        .run_in_line(caller.name(), move || {
+        .run_in_key_turn(caller.name(), move || {
             let history = runtime.block_on(backend.history(id))?;
             write_json(&history_report(
                 &job,
-                &history.ok_or_else(|| HttpFailure::no_job(id))?,
+                &history.ok_or_else(|| HttpFailure::no_such_job(id))?,
             ))
         })
         .await
@@ -337,12 +339,12 @@ pub(super) async fn events(
 }
 
 fn history_report(job: &Job, history: &JobHistory) -> HistoryReport {
-    let names = ComponentNames::of(job);
-    let first = EventReport::submitted(job);
+    let names = ComponentNames::of_job(job);
+    let first = EventReport::of_submission(job);
     let later = history
         .events
         .iter()
-        .map(|event| EventReport::of(event, &names));
+        .map(|event| EventReport::of_event(event, &names));
     let all = std::iter::once(first).chain(later).collect();
     HistoryReport {
         events: all,
@@ -398,10 +400,10 @@ pub(super) async fn explain(
         .backend
         .collect_job_facts(id, page)
         .await?
-        .ok_or_else(|| HttpFailure::no_job(id))?;
+        .ok_or_else(|| HttpFailure::no_such_job(id))?;
     let backend = edge.backend.clone();
     edge.desk
-        .run_in_line(caller.name(), move || {
+        .run_in_key_turn(caller.name(), move || {
             write_json(&backend.explain(facts, page)?)
         })
         .await

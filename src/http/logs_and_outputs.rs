@@ -155,7 +155,9 @@ fn set_piece_headers(
 
 pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, HttpFailure> {
     let indexes = (0..job.component_count() as u32).map(ComponentIndex);
-    let known: Vec<String> = indexes.filter_map(|index| job.name_of(index)).collect();
+    let known: Vec<String> = indexes
+        .filter_map(|index| job.component_name(index))
+        .collect();
     match known.iter().position(|known| known == name) {
         Some(index) => Ok(ComponentIndex(index as u32)),
         None => {
@@ -200,7 +202,7 @@ pub(super) fn attempt_of(
 
 /// The refusal if a component has nothing to read; it says where to look for the reason.
 fn nothing_to_read(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
-    let name = job.name_of(component).unwrap_or_default();
+    let name = job.component_name(component).unwrap_or_default();
     let detail = format!("component {name} of job {} {what}", job.id);
     let look = if job.is_final() { "show" } else { "explain" };
     let remedy = format!("`cospan {look} {}` tells why", job.id);
@@ -314,7 +316,7 @@ impl LogFollower {
         let mut stopping = self.edge.watch_stop();
         loop {
             // Asked before reading: everything printed until the end is read after it.
-            let may_grow = self.may_grow().await?;
+            let may_grow = self.can_grow().await?;
             let piece = self.read_piece(may_grow).await?;
             if !piece.bytes.is_empty() {
                 self.order.offset += piece.bytes.len() as u64;
@@ -333,7 +335,7 @@ impl LogFollower {
     }
 
     /// Returns true if the attempt may still print; waits for the first attempt.
-    async fn may_grow(&mut self) -> Result<bool, HttpFailure> {
+    async fn can_grow(&mut self) -> Result<bool, HttpFailure> {
         // An ended job does not change, and may have to be read from the store.
         if !self.order.job.is_final() {
             self.order.job = jobs::find_job(&self.edge, &self.caller, self.order.job.id).await?;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::access::{AccessNeed, AccessRule};
 use super::failure::HttpFailure;
 use super::http_metrics::EndpointLabel;
-use super::revoked_keys::{wait_until_barred, watch_answer};
+use super::revoked_keys::{end_answer_when_barred, wait_until_barred};
 use super::state::HttpState;
 use super::unread_bodies::{self, UnreadBody};
 use crate::api::v1::problem::{Code, Problem};
@@ -48,12 +48,12 @@ impl RequestCaller {
     }
 
     /// Returns true if the caller may see, or change, the objects of this key.
-    pub(super) fn reaches(&self, owner: &KeyName) -> bool {
+    pub(super) fn can_reach(&self, owner: &KeyName) -> bool {
         self.reaches_all || self.member.name == *owner
     }
 
     /// Returns true if the caller sees objects of others in lists.
-    pub(super) fn sees_rows(&self) -> bool {
+    pub(super) fn can_see_rows(&self) -> bool {
         self.has_role(Role::Operator)
     }
 
@@ -62,7 +62,10 @@ impl RequestCaller {
     /// # Errors
     /// The key was removed, or has lost a role that is needed.
     pub(super) fn check_still_allowed(&self, edge: &HttpState) -> Result<(), HttpFailure> {
-        let now = edge.keys.current_member(&self.member).ok_or_else(no_key)?;
+        let now = edge
+            .keys
+            .current_key(&self.member)
+            .ok_or_else(missing_key_failure)?;
         let needed = self.rule.and_then(|rule| match rule.needs {
             AccessNeed::Role(role) => Some(role),
             AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => None,
@@ -75,7 +78,7 @@ impl RequestCaller {
             .into_iter()
             .chain(others)
             .find(|role| !now.roles.has_role(*role));
-        lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
+        lost.map_or(Ok(()), |role| Err(missing_role_failure(&now.name, role)))
     }
 
     /// Returns true if the request may wait for an event and changes nothing by itself.
@@ -91,7 +94,7 @@ impl RequestCaller {
 
 /// The refusal of an object that a key sees, but may not open or change because it belongs to
 /// another key.
-pub(super) fn refuse_anothers(what: impl fmt::Display) -> HttpFailure {
+pub(super) fn another_keys_failure(what: impl fmt::Display) -> HttpFailure {
     Problem::new(Code::Forbidden, format!("{what} is another key's"))
         .with_role(Role::Administrator.as_str())
         .with_remedy("ask its owner, or use a key with the role administrator")
@@ -108,12 +111,12 @@ impl FromRequest for RequestCaller {
                 .extensions()
                 .get::<RequestCaller>()
                 .cloned()
-                .ok_or_else(no_key),
+                .ok_or_else(missing_key_failure),
         )
     }
 }
 
-fn no_role(key: &KeyName, role: Role) -> HttpFailure {
+fn missing_role_failure(key: &KeyName, role: Role) -> HttpFailure {
     Problem::new(
         Code::Forbidden,
         format!("the key {key} has not the role {role}"),
@@ -126,7 +129,7 @@ fn no_role(key: &KeyName, role: Role) -> HttpFailure {
     .into()
 }
 
-fn no_key() -> HttpFailure {
+fn missing_key_failure() -> HttpFailure {
     Problem::new(Code::NoKey, "the request carries no valid key")
         .with_remedy(
             "send the header `Authorization: Bearer <token>`; on the server's own machine the \
@@ -136,7 +139,7 @@ fn no_key() -> HttpFailure {
 }
 
 /// The middleware.
-pub(super) async fn gate_middleware(
+pub(super) async fn access_middleware(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
@@ -152,9 +155,12 @@ pub(super) async fn gate_middleware(
         },
         Err(failure) => {
             let (request, payload) = request.into_parts();
-            let response =
-                unread_bodies::turn_away(failure.error_response(), payload, unread_bodies::LITTLE)
-                    .await;
+            let response = unread_bodies::end_unread_request(
+                failure.error_response(),
+                payload,
+                unread_bodies::LITTLE,
+            )
+            .await;
             Ok(ServiceResponse::new(request, response))
         }
     };
@@ -166,8 +172,8 @@ pub(super) async fn gate_middleware(
         .observe_answer(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
     answer.map(|mut answer| {
         let ends = status == StatusCode::PAYLOAD_TOO_LARGE
-            || is_flood(status, &answer)
-            || is_barred(status, &answer, &edge);
+            || is_keyless_flood(status, &answer)
+            || is_caller_barred(status, &answer, &edge);
         if ends {
             // Whatever follows on this connection is not worth reading.
             answer
@@ -194,7 +200,7 @@ async fn run_handler(
             failure = wait_until_barred(edge.clone(), waiting) => return Err(failure.into()),
         },
     };
-    Ok(watch_answer(answer, edge, caller.as_ref()))
+    Ok(end_answer_when_barred(answer, edge, caller.as_ref()))
 }
 
 /// Handles a body that the handler has not read.
@@ -204,12 +210,12 @@ async fn handle_unread_body(answer: ServiceResponse<BoxBody>) -> ServiceResponse
         return answer;
     };
     let (request, response) = answer.into_parts();
-    let response = unread_bodies::turn_away(response, payload, unread_bodies::MUCH).await;
+    let response = unread_bodies::end_unread_request(response, payload, unread_bodies::MUCH).await;
     ServiceResponse::new(request, response)
 }
 
 /// Returns true if the caller is barred: the rest of its body is not read then.
-fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &HttpState) -> bool {
+fn is_caller_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &HttpState) -> bool {
     [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
         && answer
             .request()
@@ -218,7 +224,7 @@ fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &HttpStat
             .is_some_and(|caller| caller.check_still_allowed(edge).is_err())
 }
 
-fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
+fn is_keyless_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         && answer
             .request()
@@ -249,8 +255,8 @@ fn admit_request(
     let Some(member) = given.and_then(|token| find_key(edge, token)) else {
         return Err(refuse_request(request, edge, begun));
     };
-    let admitted = member.admit(
-        edge.second_of(begun),
+    let admitted = member.count_request(
+        edge.seconds_since_start(begun),
         edge.settings.max_requests_per_s_per_key,
     );
     let known = rule.as_ref().ok().copied();
@@ -277,11 +283,11 @@ fn admit_request(
     let rule = rule?;
     match rule.needs {
         AccessNeed::Role(role) if !member.roles.has_role(role) => {
-            return Err(no_role(&member.name, role));
+            return Err(missing_role_failure(&member.name, role));
         }
         AccessNeed::Role(_) | AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => {}
     }
-    match edge.backend.read_only() {
+    match edge.backend.read_only_reason() {
         Some(why) if !rule.is_served_read_only() => Err(HttpFailure::new(Code::ReadOnly, why)),
         Some(_) | None => Ok(()),
     }
@@ -290,9 +296,9 @@ fn admit_request(
 /// Finds the key of a token. An unknown key may have been made just now: a check of the key file
 /// takes microseconds.
 fn find_key(edge: &HttpState, token: &[u8]) -> Option<Arc<AdmittedKey>> {
-    edge.keys.find_member(token).or_else(|| {
+    edge.keys.find_by_token(token).or_else(|| {
         let is_new = edge.keys.reload_if_changed().unwrap_or(false);
-        is_new.then(|| edge.keys.find_member(token)).flatten()
+        is_new.then(|| edge.keys.find_by_token(token)).flatten()
     })
 }
 
@@ -302,9 +308,9 @@ fn refuse_request(request: &ServiceRequest, edge: &HttpState, begun: Instant) ->
     let limit = edge.settings.max_failures_per_minute;
     if edge
         .failures
-        .count_failure(address, edge.second_of(begun), limit)
+        .count_failure(address, edge.seconds_since_start(begun), limit)
     {
-        return no_key();
+        return missing_key_failure();
     }
     let detail = format!("more than {limit} requests without a valid key came from this address");
     Problem::new(Code::TooManyFailures, detail)

@@ -115,12 +115,12 @@ pub(super) async fn list(
 
 /// Shared reservations, at one site or at all.
 fn list_shared(edge: &HttpState, site: Option<&str>) -> Vec<SharedReport> {
-    let mut all = SharedReport::all(&edge.backend.view(), now());
+    let mut all = SharedReport::list_all(&edge.backend.view(), now());
     all.retain(|shared| site.is_none_or(|site| shared.site == site));
     all
 }
 
-fn no_reservation(id: JobId) -> HttpFailure {
+fn no_such_reservation(id: JobId) -> HttpFailure {
     let problem = format!("job {id} is not to be promised a start");
     let remedy = "submit it with --start, or with [reservation] in its file";
     Problem::new(Code::NotFound, problem)
@@ -142,30 +142,32 @@ pub(super) async fn show(
 ) -> HandlerResult {
     let id = query::parse_job_id(&id)?;
     let job = find_job(&edge, &caller, id).await?;
-    if !jobs::is_large(&job) {
+    if !jobs::is_large_job(&job) {
         let history = edge.backend.history(id).await?.unwrap_or_default();
-        return Ok(HttpResponse::Ok().json(full_row(&job, &history)?));
+        return Ok(HttpResponse::Ok().json(row_with_history(&job, &history)?));
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
     edge.desk
-        .run_in_line(caller.name(), move || {
+        .run_in_key_turn(caller.name(), move || {
             let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
-            jobs::write_json(&full_row(&job, &history)?)
+            jobs::write_json(&row_with_history(&job, &history)?)
         })
         .await
         .map(jobs::json_response)
 }
 
-fn full_row(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {
-    let mut row = ReservationRow::of(job).ok_or_else(|| no_reservation(job.id))?;
+fn row_with_history(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {
+    let mut row = ReservationRow::of(job).ok_or_else(|| no_such_reservation(job.id))?;
     row.reservation.ranking = RankingReport::of(job, |_| true);
-    let names = ComponentNames::of(job);
+    let names = ComponentNames::of_job(job);
     let events = history
         .events
         .iter()
-        .filter(|event| event.what.is_of_reservation());
-    let events = events.map(|event| EventReport::of(event, &names)).collect();
+        .filter(|event| event.what.is_about_reservations());
+    let events = events
+        .map(|event| EventReport::of_event(event, &names))
+        .collect();
     Ok(ReservationRow { events, ..row })
 }
 

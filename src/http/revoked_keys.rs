@@ -36,7 +36,7 @@ pub(super) async fn wait_until_barred(edge: Data<HttpState>, caller: RequestCall
 }
 
 /// Does the same for a request; one without a key is never barred.
-pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
+pub(super) async fn wait_until_request_barred(request: &HttpRequest) -> HttpFailure {
     let caller = request.extensions().get::<RequestCaller>().cloned();
     match (request.app_data::<Data<HttpState>>().cloned(), caller) {
         (Some(edge), Some(caller)) => wait_until_barred(edge, caller).await,
@@ -45,7 +45,7 @@ pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
 }
 
 /// Wraps an answer so that its remaining pieces, if any, end when the caller is barred.
-pub(super) fn watch_answer<B: MessageBody + 'static>(
+pub(super) fn end_answer_when_barred<B: MessageBody + 'static>(
     answer: ServiceResponse<B>,
     edge: &Data<HttpState>,
     caller: Option<&RequestCaller>,

@@ -28,7 +28,7 @@ pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0
 }
 
-fn no_shared_reservation(name: &ReservationName) -> HttpFailure {
+fn no_such_shared_reservation(name: &ReservationName) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no reservation {name}"));
     problem
         .with_remedy("`cospan reservation list` shows those that there are")
@@ -45,12 +45,12 @@ fn find_shared(
     let view = edge.backend.view();
     let now = now();
     let group = view
-        .shared_group(&name, now)
-        .ok_or_else(|| no_shared_reservation(&name))?;
+        .joint_reservation_named(&name, now)
+        .ok_or_else(|| no_such_shared_reservation(&name))?;
     let (site, shared) = group
         .leading_part(now)
-        .ok_or_else(|| no_shared_reservation(&name))?;
-    Ok((site.clone(), shared.clone(), group.until(now)))
+        .ok_or_else(|| no_such_shared_reservation(&name))?;
+    Ok((site.clone(), shared.clone(), group.end(now)))
 }
 
 async fn command_site(
@@ -76,9 +76,9 @@ fn shared_report(edge: &HttpState, name: &str) -> HandlerResult {
     let name: ReservationName = query::parse_part("name", name)?;
     let view = edge.backend.view();
     let now = now();
-    let group = view.shared_group(&name, now);
+    let group = view.joint_reservation_named(&name, now);
     let report = group.and_then(|group| SharedReport::of(&group, &view, now));
-    Ok(HttpResponse::Ok().json(report.ok_or_else(|| no_shared_reservation(&name))?))
+    Ok(HttpResponse::Ok().json(report.ok_or_else(|| no_such_shared_reservation(&name))?))
 }
 
 /// Shows a shared reservation.

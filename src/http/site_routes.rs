@@ -24,7 +24,7 @@ use crate::api::v1::text_patterns::SiteText;
 #[utoipa::path(tag = "sites", responses((status = 200, body = SiteList, description = "All sites")))]
 #[get("/v1/sites")]
 pub(super) async fn list(edge: Data<HttpState>) -> HandlerResult {
-    edge.backend.look_at_sites();
+    edge.backend.refresh_site_reports();
     Ok(HttpResponse::Ok().json(edge.backend.list_sites()))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn show(
 ) -> HandlerResult {
     let asked: SiteQuery = query::read_query(&request)?;
     let name: SiteName = query::parse_part("name", &name)?;
-    edge.backend.look_at_sites();
+    edge.backend.refresh_site_reports();
     let mut sites = edge.backend.list_sites().sites;
     match sites.iter().position(|site| site.name == name.as_str()) {
         Some(at) => {

@@ -82,12 +82,12 @@ impl SlowRequestLimiter {
     ///
     /// # Errors
     /// The line of the key is full.
-    pub(super) async fn run_in_line<T: Send + 'static>(
+    pub(super) async fn run_in_key_turn<T: Send + 'static>(
         &self,
         key: &KeyName,
         work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
-        let turn = self.take_place(key)?.wait_for_turn().await?;
+        let turn = self.take_queue_permit(key)?.wait_for_turn().await?;
         self.run_in_turn(turn, work).await
     }
 
@@ -95,14 +95,14 @@ impl SlowRequestLimiter {
     /// less, and its turn goes to another of its requests.
     ///
     /// # Errors
-    /// As for [`SlowRequestLimiter::run_in_line`].
+    /// As for [`SlowRequestLimiter::run_in_key_turn`].
     pub(super) async fn run_after_sites<A: Send + 'static, T: Send + 'static>(
         &self,
         key: &KeyName,
         said: impl Future<Output = A> + 'static,
         work: impl FnOnce(A) -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
-        let place = self.take_place(key)?;
+        let place = self.take_queue_permit(key)?;
         let asked = actix_web::rt::spawn(async move { (said.await, place) });
         let (said, place) = asked
             .await
@@ -121,13 +121,15 @@ impl SlowRequestLimiter {
         run_on_thread((turn, seat), work).await
     }
 
-    fn take_place(&self, key: &KeyName) -> Result<QueuedRequestPermit, HttpFailure> {
-        let KeySemaphores { places, turn } = self.line_of(key);
-        let place = places.try_acquire_owned().map_err(|_| line_full(key))?;
+    fn take_queue_permit(&self, key: &KeyName) -> Result<QueuedRequestPermit, HttpFailure> {
+        let KeySemaphores { places, turn } = self.key_semaphores(key);
+        let place = places
+            .try_acquire_owned()
+            .map_err(|_| queue_full_failure(key))?;
         Ok(QueuedRequestPermit { place, turn })
     }
 
-    fn line_of(&self, key: &KeyName) -> KeySemaphores {
+    fn key_semaphores(&self, key: &KeyName) -> KeySemaphores {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines
             .entry(key.clone())
@@ -139,7 +141,7 @@ impl SlowRequestLimiter {
     }
 }
 
-fn line_full(key: &KeyName) -> HttpFailure {
+fn queue_full_failure(key: &KeyName) -> HttpFailure {
     let detail = format!(
         "{PLACES} requests of the key {key} that take long are waited for, which is the most there \
          may be"
@@ -163,7 +165,7 @@ mod tests {
         desk: &SlowRequestLimiter,
         key: &KeyName,
     ) -> Result<SlowRequestPermit, HttpFailure> {
-        desk.take_place(key)?.wait_for_turn().await
+        desk.take_queue_permit(key)?.wait_for_turn().await
     }
 
     #[actix_web::test]
@@ -198,12 +200,12 @@ mod tests {
         let desk = SlowRequestLimiter::new();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let anna = key("anna");
-        let mut given_up = Box::pin(desk.run_in_line(&anna, move || Ok(gate.recv().is_ok())));
+        let mut given_up = Box::pin(desk.run_in_key_turn(&anna, move || Ok(gate.recv().is_ok())));
         assert!(given_up.as_mut().now_or_never().is_none());
         drop(given_up);
         assert!(turn(&desk, &anna).now_or_never().is_none(), "it goes on");
         go.send(()).unwrap();
-        let next = desk.run_in_line(&anna, || Ok(()));
+        let next = desk.run_in_key_turn(&anna, || Ok(()));
         tokio::time::timeout(Duration::from_secs(60), next)
             .await
             .unwrap()
@@ -217,12 +219,15 @@ mod tests {
         let (say, said) = tokio::sync::oneshot::channel::<()>();
         let mut asks = Box::pin(desk.run_after_sites(&anna, said, |said| Ok(said.is_ok())));
         assert!(asks.as_mut().now_or_never().is_none());
-        let others = desk.run_in_line(&anna, || Ok(()));
+        let others = desk.run_in_key_turn(&anna, || Ok(()));
         tokio::time::timeout(Duration::from_secs(60), others)
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(desk.line_of(&anna).places.available_permits(), PLACES - 1);
+        assert_eq!(
+            desk.key_semaphores(&anna).places.available_permits(),
+            PLACES - 1
+        );
         say.send(()).unwrap();
         assert!(
             tokio::time::timeout(Duration::from_secs(60), asks)
@@ -230,6 +235,9 @@ mod tests {
                 .unwrap()
                 .unwrap()
         );
-        assert_eq!(desk.line_of(&anna).places.available_permits(), PLACES);
+        assert_eq!(
+            desk.key_semaphores(&anna).places.available_permits(),
+            PLACES
+        );
     }
 }

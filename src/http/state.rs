@@ -80,7 +80,7 @@ impl HttpState {
     }
 
     /// Seconds from the start to a moment, for rates.
-    pub(super) fn second_of(&self, moment: Instant) -> u64 {
+    pub(super) fn seconds_since_start(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.started).as_secs()
     }
 
@@ -106,7 +106,7 @@ impl HttpState {
     /// # Errors
     /// The key, its address, or all together have as many as allowed.
     pub(super) fn open_stream(&self, caller: &RequestCaller) -> Result<StreamPermit, HttpFailure> {
-        let permit = self.streams.open(caller.name(), caller.address())?;
+        let permit = self.streams.open_stream(caller.name(), caller.address())?;
         self.metrics.streams.inc();
         Ok(StreamPermit {
             _permit: permit,

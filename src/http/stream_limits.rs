@@ -49,7 +49,7 @@ impl StreamLimiter {
     ///
     /// # Errors
     /// One of the holders has as many as allowed.
-    pub(super) fn open(
+    pub(super) fn open_stream(
         &self,
         key: &KeyName,
         address: Option<IpAddr>,

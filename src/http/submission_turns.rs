@@ -42,7 +42,7 @@ impl SubmissionTurns {
 }
 
 /// Returns true if the body may be long: its declared length is large, or it declares none.
-pub(super) fn may_be_large(request: &HttpRequest) -> bool {
+pub(super) fn can_be_large(request: &HttpRequest) -> bool {
     let length = request.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     length.is_none_or(|length| length > LARGE_BYTES)
@@ -64,14 +64,14 @@ mod tests {
     fn only_what_says_that_it_is_short_is_read_at_once() {
         let said = |length: &str| {
             let request = actix_web::test::TestRequest::default();
-            may_be_large(
+            can_be_large(
                 &request
                     .insert_header((CONTENT_LENGTH, length))
                     .to_http_request(),
             )
         };
         assert!(!said("32768") && said("32769"));
-        assert!(may_be_large(
+        assert!(can_be_large(
             &actix_web::test::TestRequest::default().to_http_request()
         ));
     }

@@ -95,7 +95,7 @@ pub(super) async fn submit(
         return Err(failure);
     }
     // Before the body is read: a request that waits for its turn takes no memory here.
-    let turn = if submission_turns::may_be_large(&request) {
+    let turn = if submission_turns::can_be_large(&request) {
         Some(edge.turns.wait_for_turn(caller.name()).await)
     } else {
         None
@@ -116,7 +116,7 @@ pub(super) async fn submit(
     } else {
         submit_body(edge, caller, body).await
     };
-    outcome.map_err(|failure| unless_array(failure, is_array))
+    outcome.map_err(|failure| drop_index_unless_array(failure, is_array))
 }
 
 /// The body of a submission.
@@ -174,7 +174,7 @@ async fn submit_body(
     } else {
         backend.run_command(command).await
     };
-    submission_answer(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
+    submission_answer(&*backend, answer).map_err(|failure| with_origin_index(failure, &origins))
 }
 
 /// Runs a dry run. It can take long, so it is done apart from the threads that serve requests, and
@@ -191,7 +191,7 @@ async fn run_dry_run(
     let checked = actix_web::rt::task::spawn_blocking(move || {
         let (submissions, origins) = parse_submissions(&edge, &caller, &body)?;
         let report = preview_jobs(&*edge.backend, caller.name(), submissions, &dry_run);
-        let report = report.map_err(|failure| at_origin(failure, &origins))?;
+        let report = report.map_err(|failure| with_origin_index(failure, &origins))?;
         Ok::<_, HttpFailure>((report, dry_run))
     });
     let checked = checked
@@ -241,7 +241,7 @@ fn check_file_names(
             let owner = edge.backend.file_owner(name);
             owner.is_some_and(|by| by != *caller.name())
         }) {
-            return Err(at_index(files::name_taken(name), index));
+            return Err(with_job_index(files::name_taken_failure(name), index));
         }
     }
     Ok(())
@@ -292,7 +292,7 @@ fn parse_submissions(
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (body.is_array.then_some(index), task);
         let idempotency = named_by
-            .map(|(key, body)| job_key(key, place, body))
+            .map(|(key, body)| job_idempotency(key, place, body))
             .transpose()?;
         submissions.push(JobSubmission {
             spec,
@@ -307,7 +307,7 @@ fn parse_submissions(
         origins.push(index);
     }
     let own = check_file_names(edge, caller, &submissions);
-    own.map_err(|failure| at_origin(failure, &origins))?;
+    own.map_err(|failure| with_origin_index(failure, &origins))?;
     Ok((submissions, origins))
 }
 
@@ -325,8 +325,8 @@ fn parse_specs(
     let documents = parse_documents(bytes, is_array, settings.max_bulk_jobs)?;
     for (index, document) in documents.into_iter().enumerate() {
         let names_class = document.priority.is_some();
-        let of_one =
-            specs_of(document, settings, tasks_left).map_err(|failure| at_index(failure, index))?;
+        let of_one = convert_document(document, settings, tasks_left)
+            .map_err(|failure| with_job_index(failure, index))?;
         for spec in of_one {
             tasks_left -= usize::from(spec.run.task.is_some());
             specs.push((
@@ -350,7 +350,7 @@ fn parse_specs(
 }
 
 /// Translates a position: the control plane counts jobs, the client its documents.
-fn at_origin(mut failure: HttpFailure, origins: &[usize]) -> HttpFailure {
+fn with_origin_index(mut failure: HttpFailure, origins: &[usize]) -> HttpFailure {
     let origin = failure
         .0
         .index
@@ -359,13 +359,13 @@ fn at_origin(mut failure: HttpFailure, origins: &[usize]) -> HttpFailure {
     failure
 }
 
-fn at_index(mut failure: HttpFailure, index: usize) -> HttpFailure {
+fn with_job_index(mut failure: HttpFailure, index: usize) -> HttpFailure {
     failure.0.index = Some(index as u64);
     failure
 }
 
 /// Removes the index for a single job, which has none.
-fn unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
+fn drop_index_unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
     if !is_array {
         failure.0.index = None;
     }
@@ -415,12 +415,12 @@ fn preview_jobs(
             // All are checked; as they ask for the same, one is shown.
             backend
                 .check_submission(by, submission)
-                .map_err(|refusal| at_index(refusal.into(), index))?;
+                .map_err(|refusal| with_job_index(refusal.into(), index))?;
             continue;
         }
         let mut explained = backend
             .preview(by, submission, rows)
-            .map_err(|refusal| at_index(refusal.into(), index))?;
+            .map_err(|refusal| with_job_index(refusal.into(), index))?;
         rows = rows.saturating_sub(explained.verdicts.len() + explained.bids.len());
         if let Some((_, count)) = task {
             let summary = explained.summary;
@@ -494,7 +494,7 @@ fn parse_documents(
 
 /// Turns a document into its specifications. The control plane checks bounds, names of files and
 /// sites.
-fn specs_of(
+fn convert_document(
     document: JobDocument,
     settings: &HttpSettings,
     max_tasks: usize,
@@ -522,22 +522,24 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Http
     };
     let text = value
         .to_str()
-        .map_err(|_| refuse_key("has characters beyond ASCII".into()))?;
+        .map_err(|_| invalid_key_failure("has characters beyond ASCII".into()))?;
     if text.len() > MAX_KEY_BYTES {
-        return Err(refuse_key(format!("is longer than {MAX_KEY_BYTES} bytes")));
+        return Err(invalid_key_failure(format!(
+            "is longer than {MAX_KEY_BYTES} bytes"
+        )));
     }
     IdempotencyKey::new(text)
         .map(Some)
-        .map_err(|error| refuse_key(error.to_string()))
+        .map_err(|error| invalid_key_failure(error.to_string()))
 }
 
-fn refuse_key(problem: String) -> HttpFailure {
+fn invalid_key_failure(problem: String) -> HttpFailure {
     HttpFailure::from(Problem::new(Code::BadHeader, problem).with_key_path("Idempotency-Key"))
 }
 
 /// The name of one job of a request: the key itself, with its index in an array and, after the
 /// first, the number of its run in a sweep.
-fn job_key(
+fn job_idempotency(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),
     body: Digest,

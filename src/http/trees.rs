@@ -93,7 +93,7 @@ pub(super) async fn refusal_without_file(
     if !matches!(edge.backend.list_directory(order).await, Ok(Some(_))) {
         return file_not_left(job, (component, attempt), path, refusal);
     }
-    let name = job.name_of(component).unwrap_or_default();
+    let name = job.component_name(component).unwrap_or_default();
     let detail = format!(
         "what component {name} of job {} left as {path} is a directory",
         job.id

@@ -40,19 +40,19 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(super) struct UnreadBody(pub(super) Payload);
 
 /// Returns the answer, and ends the connection after it unless the rest of the body is short.
-pub(super) async fn turn_away<B: MessageBody + 'static>(
+pub(super) async fn end_unread_request<B: MessageBody + 'static>(
     response: HttpResponse<B>,
     mut payload: Payload,
     patience: UnreadLimits,
 ) -> HttpResponse<BoxBody> {
-    if is_short(&mut payload, patience).await {
+    if is_rest_short(&mut payload, patience).await {
         response.map_into_boxed_body()
     } else {
         cut_connection(response, payload)
     }
 }
 
-async fn is_short(payload: &mut Payload, patience: UnreadLimits) -> bool {
+async fn is_rest_short(payload: &mut Payload, patience: UnreadLimits) -> bool {
     let mut read = 0;
     let whole = async {
         while let Some(Ok(piece)) = payload.next().await {

@@ -22,8 +22,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// Tidies up again and again, as long as the server runs. A server that only reads its store knows
 /// neither names nor jobs, and so cannot tell what is needed.
-pub(super) async fn tidy_uploads(edge: Data<HttpState>) {
-    if edge.backend.read_only().is_some() {
+pub(super) async fn clean_up_uploads(edge: Data<HttpState>) {
+    if edge.backend.read_only_reason().is_some() {
         return;
     }
     let pause = PAUSE.min(edge.uploads.settings().keep).max(PAUSE_MIN);
@@ -33,13 +33,13 @@ pub(super) async fn tidy_uploads(edge: Data<HttpState>) {
             let needed = NeededUploads::from_view(&edge.backend.view());
             for upload in uploads
                 .iter()
-                .filter(|upload| is_over(&edge, &upload.record()))
+                .filter(|upload| is_upload_over(&edge, &upload.record()))
             {
                 // Another task works on it.
                 let Ok(_turn) = upload.turn.try_lock() else {
                     continue;
                 };
-                if let Err(error) = tidy_upload(&edge, upload, &needed).await {
+                if let Err(error) = clean_up_upload(&edge, upload, &needed).await {
                     tracing::debug!(%error, "an upload is not tidied up yet");
                 }
             }
@@ -48,7 +48,7 @@ pub(super) async fn tidy_uploads(edge: Data<HttpState>) {
     }
 }
 
-fn is_over(edge: &HttpState, record: &UploadRecord) -> bool {
+fn is_upload_over(edge: &HttpState, record: &UploadRecord) -> bool {
     !record.is_open() || edge.uploads.is_stale(record)
 }
 
@@ -87,18 +87,18 @@ impl NeededUploads {
     }
 }
 
-async fn tidy_upload(
+async fn clean_up_upload(
     edge: &Data<HttpState>,
     upload: &Arc<Upload>,
     needed: &NeededUploads,
 ) -> Result<(), HttpFailure> {
     let record = upload.record();
-    if !is_over(edge, &record) {
+    if !is_upload_over(edge, &record) {
         return Ok(());
     }
     if record.is_open() {
         if let Some(site) = upload_delivery::site_with_file(edge, &record) {
-            return upload_delivery::note_placed(edge, upload, site).await;
+            return upload_delivery::record_placed(edge, upload, site).await;
         }
         tracing::info!(name = %record.name, key = %record.owner, "an upload is dropped: nothing came");
         let given_up = upload.clone();
@@ -109,13 +109,13 @@ async fn tidy_upload(
     }
     let mut left = BTreeSet::new();
     for site in &record.touched {
-        if needed.is_needed(&record, site) || !is_removed(edge, &record, site).await {
+        if needed.is_needed(&record, site) || !ensure_removed(edge, &record, site).await {
             left.insert(site.clone());
         }
     }
     let upload = upload.clone();
     if left.is_empty() {
-        run_blocking(edge, move |all| all.forget(&upload)).await
+        run_blocking(edge, move |all| all.forget_upload(&upload)).await
     } else if left == record.touched {
         Ok(())
     } else {
@@ -128,7 +128,7 @@ async fn tidy_upload(
 
 /// Returns true if the upload is gone from the site; a site that is no longer configured has
 /// nothing to remove.
-async fn is_removed(edge: &HttpState, record: &UploadRecord, site: &SiteName) -> bool {
+async fn ensure_removed(edge: &HttpState, record: &UploadRecord, site: &SiteName) -> bool {
     let is_known = edge
         .backend
         .list_sites()

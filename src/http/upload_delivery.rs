@@ -12,7 +12,7 @@ use cospan_domain::units::Bytes;
 use cospan_sites::port::{UPLOADS, UploadStep};
 
 use super::failure::HttpFailure;
-use super::files::name_taken;
+use super::files::name_taken_failure;
 use super::query;
 use super::state::HttpState;
 use crate::api::v1::file::FileReport;
@@ -48,7 +48,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 
 /// Lands an upload. The landing continues if no client waits any more; a client that asks again
 /// waits for its turn and finds it done.
-pub(super) async fn land_upload(
+pub(super) async fn deliver_upload(
     edge: &Data<HttpState>,
     upload: &Arc<Upload>,
 ) -> Result<DeliveryProgress, HttpFailure> {
@@ -60,7 +60,7 @@ pub(super) async fn land_upload(
             let _turn = turn;
             let owner = upload.record().owner;
             let _landing = edge.uploads.landings.take_turn(Some(owner)).await;
-            finish_landing(&edge, &upload).await
+            finish_delivery(&edge, &upload).await
         });
         landing.await
     };
@@ -71,7 +71,7 @@ pub(super) async fn land_upload(
     }
 }
 
-async fn finish_landing(
+async fn finish_delivery(
     edge: &Data<HttpState>,
     upload: &Arc<Upload>,
 ) -> Result<FileReport, HttpFailure> {
@@ -82,7 +82,7 @@ async fn finish_landing(
     if record.placed.is_none() {
         match site_with_file(edge, &record) {
             // An earlier process was killed when it had registered the file.
-            Some(site) => note_placed(edge, upload, site).await?,
+            Some(site) => record_placed(edge, upload, site).await?,
             None => {
                 check_complete(edge, upload).await?;
                 place_upload(edge, upload).await?;
@@ -110,7 +110,7 @@ pub(super) fn site_with_file(edge: &HttpState, record: &UploadRecord) -> Option<
     here.next().map(|(site, _)| site.clone())
 }
 
-pub(super) async fn note_placed(
+pub(super) async fn record_placed(
     edge: &Data<HttpState>,
     upload: &Arc<Upload>,
     site: SiteName,
@@ -119,7 +119,7 @@ pub(super) async fn note_placed(
     run_blocking(edge, move |uploads| uploads.record_placed(&upload, site)).await
 }
 
-async fn note_change(
+async fn record_change(
     edge: &Data<HttpState>,
     upload: &Arc<Upload>,
     change: impl FnOnce(&mut UploadRecord) + Send + 'static,
@@ -140,11 +140,11 @@ async fn check_complete(edge: &Data<HttpState>, upload: &Arc<Upload>) -> Result<
     }
     let asked = record.clone();
     let announced = record.digest;
-    let digest = run_blocking(edge, move |uploads| uploads.digest(&asked)).await?;
+    let digest = run_blocking(edge, move |uploads| uploads.compute_digest(&asked)).await?;
     if digest == announced {
         return Ok(());
     }
-    note_change(edge, upload, |record| record.given_up = true).await?;
+    record_change(edge, upload, |record| record.given_up = true).await?;
     let detail = format!("what arrived has digest {digest}, and {announced} was announced");
     Err(HttpFailure::new(Code::BadUpload, detail))
 }
@@ -155,7 +155,7 @@ async fn place_upload(edge: &Data<HttpState>, upload: &Arc<Upload>) -> Result<()
     let mut reasons = Vec::new();
     for site in candidate_sites(edge, &record)? {
         let to = site.clone();
-        note_change(edge, upload, move |record| {
+        record_change(edge, upload, move |record| {
             record.touched.insert(to);
         })
         .await?;
@@ -164,11 +164,11 @@ async fn place_upload(edge: &Data<HttpState>, upload: &Arc<Upload>) -> Result<()
             refused => refused,
         };
         let Err(refusal) = brought else {
-            return note_placed(edge, upload, site).await;
+            return record_placed(edge, upload, site).await;
         };
         // A file that cannot be removed now is noted, and removed when the site answers.
         if remove_at_site(edge, &record, &site).await.is_ok() {
-            note_change(edge, upload, move |record| {
+            record_change(edge, upload, move |record| {
                 record.touched.remove(&site);
             })
             .await?;
@@ -208,7 +208,7 @@ async fn send_to_site(
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     let mut offset = 0;
     loop {
-        if let Err(refusal) = check_sender(edge, record) {
+        if let Err(refusal) = check_owner_role(edge, record) {
             return Ok(Err(refusal));
         }
         let asked = record.clone();
@@ -246,7 +246,7 @@ async fn send_to_site(
 }
 
 /// Checks that the sender may still do so.
-fn check_sender(edge: &HttpState, record: &UploadRecord) -> Result<(), ApiRefusal> {
+fn check_owner_role(edge: &HttpState, record: &UploadRecord) -> Result<(), ApiRefusal> {
     if edge.keys.names_with(Role::User).contains(&record.owner) {
         return Ok(());
     }
@@ -263,7 +263,7 @@ async fn register_file(
     record: &UploadRecord,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
-    if let Err(refusal) = check_sender(edge, record) {
+    if let Err(refusal) = check_owner_role(edge, record) {
         return Ok(Err(refusal));
     }
     // Since the upload was announced, another key may have taken the name.
@@ -276,7 +276,7 @@ async fn register_file(
         .file_owner(&record.name)
         .is_some_and(|by| by != record.owner && !reaches_all)
     {
-        return Err(name_taken(&record.name));
+        return Err(name_taken_failure(&record.name));
     }
     let path = site_path(record).map_err(|error| HttpFailure::internal("name an upload", error))?;
     let name = record.name.clone();

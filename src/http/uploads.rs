@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::files::{VisibleFiles, name_taken, other_content};
+use super::files::{VisibleFiles, name_taken_failure, other_content_failure};
 use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
@@ -123,9 +123,9 @@ pub(super) async fn begin(
     }
     let name = match &asked.name {
         Some(name) => name.clone(),
-        None => free_name(&caller, &asked)?,
+        None => choose_free_name(&caller, &asked)?,
     };
-    if let Some(there) = check_announcement(&edge, &caller, &asked, &name)? {
+    if let Some(there) = report_existing_file(&edge, &caller, &asked, &name)? {
         return Ok(HttpResponse::Ok().json(there));
     }
     let record = UploadRecord::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
@@ -135,12 +135,13 @@ pub(super) async fn begin(
         replace: asked.replace,
         ..record
     };
-    let upload = upload_delivery::run_blocking(&edge, move |uploads| uploads.begin(record)).await?;
+    let upload =
+        upload_delivery::run_blocking(&edge, move |uploads| uploads.begin_upload(record)).await?;
     Ok(HttpResponse::Created().json(upload_report(&edge, &upload)?))
 }
 
 /// The report of a file that is there already; `None` if the upload may begin.
-fn check_announcement(
+fn report_existing_file(
     edge: &HttpState,
     caller: &RequestCaller,
     asked: &UploadRequest,
@@ -164,18 +165,18 @@ fn check_announcement(
         .file_owner(name)
         .is_some_and(|by| !VisibleFiles::of_caller(edge, caller).can_change(&by))
     {
-        return Err(name_taken(name));
+        return Err(name_taken_failure(name));
     }
     let Some(file) = edge.backend.find_file(name) else {
         return Ok(None);
     };
     let is_same = file.digest == asked.digest.to_string();
     if is_same && is_file_at(&file, asked.site.as_ref()) {
-        return Ok(Some(done_report(edge, &file)));
+        return Ok(Some(finished_upload_report(edge, &file)));
     }
     if !is_same && !asked.replace {
         let detail = format!("the name {:?} stands for other content", name.as_str());
-        return Err(other_content(detail));
+        return Err(other_content_failure(detail));
     }
     Ok(None)
 }
@@ -188,7 +189,10 @@ fn is_file_at(file: &FileReport, site: Option<&SiteName>) -> bool {
 }
 
 /// A name that no other key's file has, and no other content of this key.
-fn free_name(caller: &RequestCaller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
+fn choose_free_name(
+    caller: &RequestCaller,
+    asked: &UploadRequest,
+) -> Result<LogicalName, HttpFailure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
     let mut file: String = file
         .chars()
@@ -211,7 +215,7 @@ fn free_name(caller: &RequestCaller, asked: &UploadRequest) -> Result<LogicalNam
     )
 }
 
-fn done_report(edge: &HttpState, file: &FileReport) -> UploadReport {
+fn finished_upload_report(edge: &HttpState, file: &FileReport) -> UploadReport {
     UploadReport {
         id: None,
         owner: file.owner.clone(),
@@ -253,9 +257,9 @@ fn find_upload(
     caller: &RequestCaller,
     id: &str,
 ) -> Result<Arc<Upload>, HttpFailure> {
-    let upload = edge.uploads.get(id).filter(|upload| {
+    let upload = edge.uploads.find_upload(id).filter(|upload| {
         let record: UploadRecord = upload.record();
-        caller.reaches(&record.owner) && !record.given_up
+        caller.can_reach(&record.owner) && !record.given_up
     });
     upload.ok_or_else(|| {
         let remedy = "announce it again: what is not completed is dropped after \
@@ -293,7 +297,7 @@ pub(super) async fn list(
     for upload in edge.uploads.all_by_id() {
         let record = upload.record();
         let is_after = asked.after.as_ref().is_none_or(|after| record.id > *after);
-        if !record.is_open() || !is_after || !caller.reaches(&record.owner) {
+        if !record.is_open() || !is_after || !caller.can_reach(&record.owner) {
             continue;
         }
         if uploads.len() == limit {
@@ -378,7 +382,7 @@ pub(super) async fn complete(
     id: Path<String>,
 ) -> HandlerResult {
     let upload = find_upload(&edge, &caller, &id)?;
-    match upload_delivery::land_upload(&edge, &upload).await? {
+    match upload_delivery::deliver_upload(&edge, &upload).await? {
         DeliveryProgress::Done(file) => Ok(HttpResponse::Ok().json(file)),
         DeliveryProgress::UnderWay => {
             Ok(HttpResponse::Accepted().json(upload_report(&edge, &upload)?))
@@ -415,7 +419,7 @@ pub(super) async fn abandon(
     upload_delivery::run_blocking(&edge, move |uploads| {
         let _turn = turn;
         if record.touched.is_empty() {
-            uploads.forget(&upload)
+            uploads.forget_upload(&upload)
         } else {
             // The tidying removes what may lie at a site first.
             uploads.record_change(&upload, |record| record.given_up = true)

@@ -93,7 +93,7 @@ impl KeyDirectory {
     /// The file can be read by others, belongs to somebody else, or is damaged.
     pub fn list_keys(&self) -> Result<Vec<KeyInfo>, KeyError> {
         let path = self.key_file_path();
-        match private::read(&path)? {
+        match private::read_private_file(&path)? {
             Some((text, _)) => parse_key_file(&path, &text),
             None => Ok(Vec::new()),
         }
@@ -105,11 +105,11 @@ impl KeyDirectory {
     /// # Errors
     ///
     /// As for [`KeyDirectory::list_keys`].
-    pub fn is_without_ranks(&self) -> Result<bool, KeyError> {
+    pub fn is_older_than_ranks(&self) -> Result<bool, KeyError> {
         let path = self.key_file_path();
-        let read = private::read(&path)?;
+        let read = private::read_private_file(&path)?;
         let written = read
-            .map(|(text, _)| parse_written(&path, &text))
+            .map(|(text, _)| parse_key_file_content(&path, &text))
             .transpose()?;
         Ok(written.is_some_and(|written| written.version == VERSION_WITHOUT_RANKS))
     }
@@ -125,7 +125,7 @@ impl KeyDirectory {
         now: Timestamp,
     ) -> Result<SecretToken, KeyError> {
         private::prepare_directory(&self.path)?;
-        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let _held = private::lock_private_file(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list_keys()?;
         if keys.iter().any(|key| key.name == *name) {
             return Err(KeyError::Exists(name.to_string()));
@@ -153,7 +153,7 @@ impl KeyDirectory {
     /// There is no such key, a rank is to be removed, or the file cannot be changed.
     pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<KeyRoles, KeyError> {
         private::check_directory(&self.path)?;
-        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let _held = private::lock_private_file(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list_keys()?;
         let Some(key) = keys.iter_mut().find(|key| key.name == *name) else {
             return Err(KeyError::Unknown(name.to_string()));
@@ -175,7 +175,7 @@ impl KeyDirectory {
     /// There is no such key, or it is the last one.
     pub fn remove_key(&self, name: &KeyName) -> Result<(), KeyError> {
         private::check_directory(&self.path)?;
-        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let _held = private::lock_private_file(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list_keys()?;
         let Some(at) = keys.iter().position(|key| key.name == *name) else {
             return Err(KeyError::Unknown(name.to_string()));
@@ -190,7 +190,7 @@ impl KeyDirectory {
             .local_token()?
             .is_some_and(|token| token.hash() == removed.hash)
         {
-            private::remove(&self.token_file_path())?;
+            private::remove_private_file(&self.token_file_path())?;
         }
         Ok(())
     }
@@ -201,16 +201,16 @@ impl KeyDirectory {
     /// # Errors
     ///
     /// The directory or file cannot be made, or others can read or change it.
-    pub fn ensure_first(&self, now: Timestamp) -> Result<bool, KeyError> {
+    pub fn ensure_first_key(&self, now: Timestamp) -> Result<bool, KeyError> {
         private::prepare_directory(&self.path)?;
-        let _held = private::lock(&self.path.join(LOCK_FILE))?;
+        let _held = private::lock_private_file(&self.path.join(LOCK_FILE))?;
         let keys = self.list_keys()?;
         if !keys.is_empty() {
             return Ok(false);
         }
         // The secret comes first: after a crash in between, the next start makes both again.
         let token = SecretToken::random()?;
-        private::write(&self.token_file_path(), &format!("{}\n", token.secret()))?;
+        private::write_private_file(&self.token_file_path(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
         // Administrator, because whoever can read the secret can change the key file as well.
         let roles = KeyRoles::of([Role::Administrator])?;
@@ -231,7 +231,7 @@ impl KeyDirectory {
     /// The file can be read by others, or belongs to somebody else.
     pub fn local_token(&self) -> Result<Option<SecretToken>, KeyError> {
         let path = self.token_file_path();
-        let Some((text, _)) = private::read(&path)? else {
+        let Some((text, _)) = private::read_private_file(&path)? else {
             return Ok(None);
         };
         match SecretToken::from_text(&text) {
@@ -259,11 +259,11 @@ impl KeyDirectory {
             path: path.clone(),
             problem: error.to_string(),
         })?;
-        private::write(&path, &format!("{HEADER}{text}"))
+        private::write_private_file(&path, &format!("{HEADER}{text}"))
     }
 }
 
-fn parse_written(path: &Path, text: &str) -> Result<KeyFileContent, KeyError> {
+fn parse_key_file_content(path: &Path, text: &str) -> Result<KeyFileContent, KeyError> {
     let written: KeyFileContent =
         toml::from_str(text).map_err(|error| report_damage(path, error.to_string()))?;
     match written.version {
@@ -280,7 +280,7 @@ fn parse_written(path: &Path, text: &str) -> Result<KeyFileContent, KeyError> {
 
 /// Parses the text of a key file.
 pub(super) fn parse_key_file(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
-    let written = parse_written(path, text)?;
+    let written = parse_key_file_content(path, text)?;
     let mut names = BTreeSet::new();
     let keys = written.key.into_iter().map(|key| {
         let name =
@@ -318,7 +318,7 @@ fn parse_roles(named: &[String], version: u32) -> Result<KeyRoles, String> {
         .map(|role| role.parse::<Role>())
         .collect::<Result<Vec<_>, _>>()?;
     if version == VERSION_WITHOUT_RANKS {
-        return Ok(KeyRoles::of_old(named));
+        return Ok(KeyRoles::before_ranks(named));
     }
     if !named.iter().any(|role| role.is_rank()) {
         return Err("it has no rank".to_owned());

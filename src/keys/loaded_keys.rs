@@ -28,7 +28,7 @@ pub struct AdmittedKey {
 impl AdmittedKey {
     /// Counts a request. Returns true if it is within `limit` requests for this second. Approximate
     /// while two seconds meet.
-    pub fn admit(&self, now_s: u64, limit: u32) -> bool {
+    pub fn count_request(&self, now_s: u64, limit: u32) -> bool {
         let second = now_s & 0xffff_ffff;
         let seen = self.window.load(Ordering::Relaxed);
         if seen >> 32 == second {
@@ -74,7 +74,7 @@ impl LoadedKeys {
     }
 
     /// Returns the key that this token belongs to.
-    pub fn find_member(&self, token: &[u8]) -> Option<Arc<AdmittedKey>> {
+    pub fn find_by_token(&self, token: &[u8]) -> Option<Arc<AdmittedKey>> {
         if token.len() > SecretToken::MAX_BYTES {
             return None;
         }
@@ -87,7 +87,7 @@ impl LoadedKeys {
     }
 
     /// Returns the present state of a key; `None` if it was removed.
-    pub fn current_member(&self, member: &AdmittedKey) -> Option<Arc<AdmittedKey>> {
+    pub fn current_key(&self, member: &AdmittedKey) -> Option<Arc<AdmittedKey>> {
         let members = self.members.load();
         members
             .get(member.hash.as_bytes())
@@ -127,7 +127,7 @@ impl LoadedKeys {
     /// As for [`LoadedKeys::open`].
     pub fn reload_if_changed(&self) -> Result<bool, KeyError> {
         let path = self.directory.key_file_path();
-        let Some((_, found)) = private::open(&path)? else {
+        let Some((_, found)) = private::open_private_file(&path)? else {
             return Ok(false);
         };
         let stamp = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
@@ -135,7 +135,7 @@ impl LoadedKeys {
         if *seen == Some(stamp) {
             return Ok(false);
         }
-        let Some((text, _)) = private::read(&path)? else {
+        let Some((text, _)) = private::read_private_file(&path)? else {
             return Ok(false);
         };
         let old = self.members.load();

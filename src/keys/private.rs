@@ -57,7 +57,7 @@ pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
 }
 
 /// Opens a file that only we may access; `None` if there is none.
-pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
+pub(super) fn open_private_file(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = match OpenOptions::new()
@@ -88,8 +88,8 @@ pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
 }
 
 /// Reads a file that only we may access; `None` if there is none.
-pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
-    let Some((file, found)) = open(path)? else {
+pub(super) fn read_private_file(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
+    let Some((file, found)) = open_private_file(path)? else {
         return Ok(None);
     };
     let mut text = String::new();
@@ -109,12 +109,12 @@ pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> 
 
 /// Replaces a file as a whole: a reader sees the old text or the new one, and the new one survives
 /// a power cut.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), KeyError> {
+pub(super) fn write_private_file(path: &Path, text: &str) -> Result<(), KeyError> {
     cospan_durable::replace_file(path, text.as_bytes()).map_err(io_error("write", path))
 }
 
 /// Removes a file; it may be gone already.
-pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
+pub(super) fn remove_private_file(path: &Path) -> Result<(), KeyError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),
         _ => Ok(()),
@@ -122,7 +122,7 @@ pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
 }
 
 /// Locks out everybody else until the result is dropped.
-pub(super) fn lock(path: &Path) -> Result<File, KeyError> {
+pub(super) fn lock_private_file(path: &Path) -> Result<File, KeyError> {
     let options = OpenOptions::new()
         .create(true)
         .append(true)

@@ -109,7 +109,7 @@ impl KeyRoles {
 
     /// Returns the roles of a key that was made before there were ranks, when every key could do
     /// everything.
-    pub(super) fn of_old(beside: impl IntoIterator<Item = Role>) -> Self {
+    pub(super) fn before_ranks(beside: impl IntoIterator<Item = Role>) -> Self {
         let beside = beside.into_iter().filter(|role| !role.is_rank()).collect();
         Self {
             rank: Role::Administrator,

@@ -17,13 +17,13 @@ use super::{KeyError, private};
 /// The file belongs to somebody else, others can read it, or it cannot be written.
 pub fn load_seal(data: &Path, next: JobId) -> Result<AttemptAuthenticator, KeyError> {
     let path = data.join("seal");
-    let kept = private::read(&path)?.and_then(|(text, _)| parse_seal(&text));
+    let kept = private::read_private_file(&path)?.and_then(|(text, _)| parse_seal(&text));
     if let Some((secret, from)) = kept {
         return Ok(AttemptAuthenticator::new(secret, from));
     }
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| KeyError::NoRandomness(error.to_string()))?;
-    private::write(
+    private::write_private_file(
         &path,
         &format!("{} {next}\n", blake3::Hash::from_bytes(secret)),
     )?;
@@ -72,7 +72,7 @@ mod tests {
     fn a_secret_that_cannot_be_read_is_drawn_anew_and_earlier_jobs_need_none() {
         let data = tempfile::tempdir().unwrap();
         load_seal(data.path(), JobId(5)).unwrap();
-        private::write(&data.path().join("seal"), "torn").unwrap();
+        private::write_private_file(&data.path().join("seal"), "torn").unwrap();
         assert_eq!(
             format!("{:?}", load_seal(data.path(), JobId(9)).unwrap()),
             "Seal(Some(JobId(9)), ..)"

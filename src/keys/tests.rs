@@ -8,11 +8,11 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-fn name(text: &str) -> KeyName {
+fn key_name(text: &str) -> KeyName {
     KeyName::new(text).unwrap()
 }
 
-fn mode(path: &Path) -> u32 {
+fn file_mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
@@ -20,7 +20,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn fresh() -> (tempfile::TempDir, KeyDirectory) {
+fn fresh_directory() -> (tempfile::TempDir, KeyDirectory) {
     let home = tempfile::tempdir().unwrap();
     let keys = KeyDirectory::new(home.path().join("keys"));
     (home, keys)
@@ -28,20 +28,20 @@ fn fresh() -> (tempfile::TempDir, KeyDirectory) {
 
 #[test]
 fn the_first_start_makes_one_key_that_the_command_line_finds() {
-    let (_home, keys) = fresh();
-    assert!(keys.ensure_first(NOW).unwrap());
+    let (_home, keys) = fresh_directory();
+    assert!(keys.ensure_first_key(NOW).unwrap());
     assert!(
-        !keys.ensure_first(NOW).unwrap(),
+        !keys.ensure_first_key(NOW).unwrap(),
         "a second start makes none"
     );
     let token = keys.local_token().unwrap().unwrap();
     let ring = LoadedKeys::open(keys.clone()).unwrap();
     assert_eq!(
-        ring.find_member(token.secret().as_bytes()).unwrap().name,
-        name(FIRST_KEY)
+        ring.find_by_token(token.secret().as_bytes()).unwrap().name,
+        key_name(FIRST_KEY)
     );
     for path in [keys.key_file_path(), keys.token_file_path()] {
-        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        assert_eq!(file_mode(&path), 0o600, "{}", path.display());
     }
     let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     assert!(
@@ -52,32 +52,32 @@ fn the_first_start_makes_one_key_that_the_command_line_finds() {
 
 #[test]
 fn a_key_lets_in_until_it_is_removed() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let ring = LoadedKeys::open(keys.clone()).unwrap();
     let token = keys
-        .create_key(&name("alice"), KeyRoles::default(), NOW)
+        .create_key(&key_name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     assert!(
-        ring.find_member(token.secret().as_bytes()).is_none(),
+        ring.find_by_token(token.secret().as_bytes()).is_none(),
         "not before the next look"
     );
     assert!(ring.reload_if_changed().unwrap());
     assert!(!ring.reload_if_changed().unwrap(), "nothing new");
     assert_eq!(
-        ring.find_member(token.secret().as_bytes()).unwrap().name,
-        name("alice")
+        ring.find_by_token(token.secret().as_bytes()).unwrap().name,
+        key_name("alice")
     );
-    keys.remove_key(&name("alice")).unwrap();
+    keys.remove_key(&key_name("alice")).unwrap();
     assert!(ring.reload_if_changed().unwrap());
-    assert!(ring.find_member(token.secret().as_bytes()).is_none());
+    assert!(ring.find_by_token(token.secret().as_bytes()).is_none());
     assert_eq!(keys.list_keys().unwrap().len(), 1);
 }
 
 #[test]
 fn a_wrong_token_is_let_in_by_no_means() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let ring = LoadedKeys::open(keys.clone()).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let secret = token.secret();
@@ -90,29 +90,29 @@ fn a_wrong_token_is_let_in_by_no_means() {
         &hash,
         &"x".repeat(5000),
     ] {
-        assert!(ring.find_member(wrong.as_bytes()).is_none(), "{wrong}");
+        assert!(ring.find_by_token(wrong.as_bytes()).is_none(), "{wrong}");
     }
 }
 
 #[test]
 fn names_are_unique_and_the_last_key_stays() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     assert!(matches!(
-        keys.create_key(&name(FIRST_KEY), KeyRoles::default(), NOW),
+        keys.create_key(&key_name(FIRST_KEY), KeyRoles::default(), NOW),
         Err(KeyError::Exists(_))
     ));
     assert!(matches!(
-        keys.remove_key(&name("nobody")),
+        keys.remove_key(&key_name("nobody")),
         Err(KeyError::Unknown(_))
     ));
     assert!(matches!(
-        keys.remove_key(&name(FIRST_KEY)),
+        keys.remove_key(&key_name(FIRST_KEY)),
         Err(KeyError::Last(_))
     ));
-    keys.create_key(&name("bob"), KeyRoles::default(), NOW)
+    keys.create_key(&key_name("bob"), KeyRoles::default(), NOW)
         .unwrap();
-    keys.remove_key(&name(FIRST_KEY)).unwrap();
+    keys.remove_key(&key_name(FIRST_KEY)).unwrap();
     assert!(
         keys.local_token().unwrap().is_none(),
         "its secret is gone with it"
@@ -121,8 +121,8 @@ fn names_are_unique_and_the_last_key_stays() {
 
 #[test]
 fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     for (path, loose) in [(keys.key_file_path(), 0o640), (keys.key_file_path(), 0o604)] {
         set_mode(&path, loose);
         let error = LoadedKeys::open(keys.clone()).unwrap_err();
@@ -140,15 +140,15 @@ fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
     let directory = keys.key_file_path().parent().unwrap().to_owned();
     set_mode(&directory, 0o777);
     assert!(matches!(
-        keys.ensure_first(NOW),
+        keys.ensure_first_key(NOW),
         Err(KeyError::Loose { .. })
     ));
 }
 
 #[test]
 fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
-    let (home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let elsewhere = home.path().join("elsewhere");
     std::fs::rename(keys.key_file_path(), &elsewhere).unwrap();
     symlink(&elsewhere, keys.key_file_path()).unwrap();
@@ -163,8 +163,8 @@ fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
 
 #[test]
 fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let ring = LoadedKeys::open(keys.clone()).unwrap();
     let good = std::fs::read_to_string(keys.key_file_path()).unwrap();
@@ -180,20 +180,24 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
             matches!(ring.reload_if_changed(), Err(KeyError::Damaged { .. })),
             "{bad}"
         );
-        assert!(ring.find_member(token.secret().as_bytes()).is_some());
+        assert!(ring.find_by_token(token.secret().as_bytes()).is_some());
     }
 }
 
 #[test]
 fn keys_added_at_the_same_time_are_all_kept() {
-    let (_home, keys) = fresh();
+    let (_home, keys) = fresh_directory();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let keys = &keys;
             scope.spawn(move || {
                 for i in 0..5 {
-                    keys.create_key(&name(&format!("k{thread}-{i}")), KeyRoles::default(), NOW)
-                        .unwrap();
+                    keys.create_key(
+                        &key_name(&format!("k{thread}-{i}")),
+                        KeyRoles::default(),
+                        NOW,
+                    )
+                    .unwrap();
                 }
             });
         }
@@ -203,14 +207,14 @@ fn keys_added_at_the_same_time_are_all_kept() {
 
 #[test]
 fn requests_of_a_key_are_counted_by_the_second() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let ring = LoadedKeys::open(keys).unwrap();
-    let member = ring.find_member(token.secret().as_bytes()).unwrap();
-    let admitted = (0..10).filter(|_| member.admit(7, 3)).count();
+    let member = ring.find_by_token(token.secret().as_bytes()).unwrap();
+    let admitted = (0..10).filter(|_| member.count_request(7, 3)).count();
     assert_eq!(admitted, 3);
-    assert!(member.admit(8, 3));
+    assert!(member.count_request(8, 3));
 }
 
 #[test]
@@ -222,18 +226,22 @@ fn a_secret_never_appears_in_debug_output() {
 
 #[test]
 fn only_a_key_that_was_given_a_role_has_it() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let plain = keys
-        .create_key(&name("alice"), KeyRoles::default(), NOW)
+        .create_key(&key_name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let drill = keys
-        .create_key(&name("drill"), KeyRoles::of([Role::Chaos]).unwrap(), NOW)
+        .create_key(
+            &key_name("drill"),
+            KeyRoles::of([Role::Chaos]).unwrap(),
+            NOW,
+        )
         .unwrap();
     let first = keys.local_token().unwrap().unwrap();
     let ring = LoadedKeys::open(keys).unwrap();
     let may = |token: &SecretToken| -> Vec<Role> {
-        let member = ring.find_member(token.secret().as_bytes()).unwrap();
+        let member = ring.find_by_token(token.secret().as_bytes()).unwrap();
         Role::ALL
             .into_iter()
             .filter(|role| member.roles.has_role(*role))
@@ -252,17 +260,20 @@ fn only_a_key_that_was_given_a_role_has_it() {
         ranks,
         "the first key can do all but what is given by name"
     );
-    assert_eq!(ring.names_with(Role::Operator), [name(FIRST_KEY)].into());
+    assert_eq!(
+        ring.names_with(Role::Operator),
+        [key_name(FIRST_KEY)].into()
+    );
 }
 
 #[test]
 fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
-    keys.create_key(&name("alice"), KeyRoles::default(), NOW)
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
+    keys.create_key(&key_name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let set = |role, given| {
-        keys.set_role(&name("alice"), role, given)
+        keys.set_role(&key_name("alice"), role, given)
             .map(|r| r.to_string())
     };
     assert_eq!(set(Role::Operator, true).unwrap(), "operator");
@@ -286,20 +297,23 @@ fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
 
 #[test]
 fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let token = keys
-        .create_key(&name("alice"), KeyRoles::default(), NOW)
+        .create_key(&key_name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let ring = LoadedKeys::open(keys.clone()).unwrap();
     let has = || {
         ring.reload_if_changed().unwrap();
-        ring.find_member(token.secret().as_bytes())
+        ring.find_by_token(token.secret().as_bytes())
             .unwrap()
             .roles
             .has_role(Role::Chaos)
     };
-    let set = |given| keys.set_role(&name("alice"), Role::Chaos, given).unwrap();
+    let set = |given| {
+        keys.set_role(&key_name("alice"), Role::Chaos, given)
+            .unwrap()
+    };
     for given in [true, true, false, false] {
         assert_eq!(set(given).has_role(Role::Chaos), given);
         assert_eq!(has(), given);
@@ -310,15 +324,15 @@ fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
         .into_iter()
         .filter(|key| key.roles.has_role(Role::Chaos));
     assert_eq!(with.count(), 0, "nobody else was given it");
-    let unknown = keys.set_role(&name("bob"), Role::Chaos, true);
+    let unknown = keys.set_role(&key_name("bob"), Role::Chaos, true);
     assert!(matches!(unknown, Err(KeyError::Unknown(_))), "{unknown:?}");
 }
 
 #[test]
 fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
-    assert!(!keys.is_without_ranks().unwrap());
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
+    assert!(!keys.is_older_than_ranks().unwrap());
     let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     let old = text
         .replace("version = 2", "version = 1")
@@ -329,9 +343,9 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
     ] {
         std::fs::write(keys.key_file_path(), format!("{old}{written}")).unwrap();
         assert_eq!(keys.list_keys().unwrap()[0].roles.to_string(), shown);
-        assert!(keys.is_without_ranks().unwrap());
+        assert!(keys.is_older_than_ranks().unwrap());
     }
-    keys.create_key(&name("alice"), KeyRoles::default(), NOW)
+    keys.create_key(&key_name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let roles: Vec<String> = keys
         .list_keys()
@@ -341,15 +355,15 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
         .collect();
     assert_eq!(roles, ["administrator, chaos", "user"]);
     assert!(
-        !keys.is_without_ranks().unwrap(),
+        !keys.is_older_than_ranks().unwrap(),
         "from now on it is written"
     );
 }
 
 #[test]
 fn a_key_file_with_an_unknown_role_or_no_rank_is_refused() {
-    let (_home, keys) = fresh();
-    keys.ensure_first(NOW).unwrap();
+    let (_home, keys) = fresh_directory();
+    keys.ensure_first_key(NOW).unwrap();
     let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     for (bad, problem) in [
         ("[\"root\"]", "no role \"root\"; there are: reader"),

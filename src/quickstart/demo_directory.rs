@@ -50,8 +50,8 @@ impl DemoDirectory {
     /// Creates the directory: the given one if it is new or empty, else one of our choice.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, QuickstartError> {
         let made = match given {
-            Some(path) => make_empty(path)?,
-            None => make_somewhere()?,
+            Some(path) => make_empty_directory(path)?,
+            None => make_temporary_directory()?,
         };
         let directory =
             fs::canonicalize(&made).map_err(QuickstartError::file_error("find", &made))?;
@@ -64,7 +64,7 @@ impl DemoDirectory {
         })
     }
 
-    pub(super) fn config(&self) -> PathBuf {
+    pub(super) fn config_file(&self) -> PathBuf {
         self.directory.join("cospan.toml")
     }
 
@@ -72,7 +72,7 @@ impl DemoDirectory {
         self.directory.join("data")
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    pub(super) fn log_file(&self) -> PathBuf {
         self.directory.join("server.log")
     }
 
@@ -88,12 +88,12 @@ impl DemoDirectory {
         self.directory.join("job.toml")
     }
 
-    pub(super) fn results(&self) -> PathBuf {
+    pub(super) fn results_directory(&self) -> PathBuf {
         self.directory.join("results")
     }
 
     /// The place where the directory of a dead site is moved.
-    pub(super) fn grave_of(&self, name: &str) -> PathBuf {
+    pub(super) fn dead_site_directory(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.dead"))
     }
 
@@ -118,7 +118,7 @@ pub(super) trait DemoSites: Debug + Send + Sync {
     fn config_text(&self, demo: &DemoDirectory, port: u16) -> String;
 
     /// The file of this program to start as the server; `None` for this very one.
-    fn program(&self, _demo: &DemoDirectory) -> Option<PathBuf> {
+    fn server_program(&self, _demo: &DemoDirectory) -> Option<PathBuf> {
         None
     }
 
@@ -126,7 +126,7 @@ pub(super) trait DemoSites: Debug + Send + Sync {
     fn run_as(&self, _command: &mut Command) {}
 
     /// The token by which the server knows its administrator.
-    fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
+    fn admin_token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
         let keys = KeyDirectory::new(demo.data_directory().join("keys"));
         Ok(keys.local_token()?.map(|token| token.secret().to_owned()))
     }
@@ -193,7 +193,7 @@ pub(super) fn quote_path(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }
 
-fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
+fn make_empty_directory(path: &Path) -> Result<PathBuf, QuickstartError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
     builder
@@ -208,7 +208,7 @@ fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
 
 /// Creates a directory below the system's temporary directory, but not in memory: there nothing is
 /// durable.
-fn make_somewhere() -> Result<PathBuf, QuickstartError> {
+fn make_temporary_directory() -> Result<PathBuf, QuickstartError> {
     let mut place = std::env::temp_dir();
     if is_in_memory(&place) {
         place = PathBuf::from(".");
@@ -234,7 +234,8 @@ mod tests {
     fn the_configuration_is_valid_and_names_what_was_prepared() {
         let home = tempfile::tempdir().unwrap();
         let demo = DemoDirectory::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
-        let loaded = Config::parse(&demo.config(), &LocalSites.config_text(&demo, 7000)).unwrap();
+        let loaded =
+            Config::parse(&demo.config_file(), &LocalSites.config_text(&demo, 7000)).unwrap();
         assert_eq!(loaded.config.site.len(), SITES.len());
         assert_eq!(loaded.config.site[0].root, demo.site_root("amsterdam"));
         assert_eq!(loaded.config.server.listen[0].port(), 7000);

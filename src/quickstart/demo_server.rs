@@ -78,7 +78,7 @@ impl DemoSharedState {
     ///
     /// # Errors
     /// Something may be left.
-    pub(super) fn end_for_good(
+    pub(super) fn end_and_remove(
         &self,
     ) -> (MutexGuard<'_, Option<Child>>, Result<(), QuickstartError>) {
         let mut child = self.lock_child();
@@ -102,7 +102,7 @@ impl DemoServer {
                 "127.0.0.1".as_ref(),
             ))?;
             let config = shared.sites.config_text(&demo, port);
-            DemoDirectory::write_file(&demo.config(), config.as_bytes())?;
+            DemoDirectory::write_file(&demo.config_file(), config.as_bytes())?;
             {
                 // Locked while the server starts, so that an interruption finds it.
                 let mut child = shared.lock_child();
@@ -123,7 +123,7 @@ impl DemoServer {
                 }
                 Err(error) => return Err(error),
             }
-            let token = shared.sites.token(&demo)?;
+            let token = shared.sites.admin_token(&demo)?;
             return Ok(Self {
                 client: Client::new(address, token, None)?,
                 ..server
@@ -153,7 +153,7 @@ impl DemoServer {
         if begin.elapsed() <= longest {
             return Ok(());
         }
-        let log = self.shared.demo.log();
+        let log = self.shared.demo.log_file();
         Err(QuickstartError::TooSlow {
             what,
             seconds: longest.as_secs(),
@@ -168,13 +168,13 @@ impl DemoServer {
             Some(Err(error)) => error.to_string(),
             Some(Ok(None)) | None => return Ok(()),
         };
-        let log = self.shared.demo.log();
+        let log = self.shared.demo.log_file();
         let tail = log_tail(&log).unwrap_or_else(|error| format!("(not readable: {error})"));
         Err(QuickstartError::ServerEnded { status, log, tail })
     }
 
     /// Sends a request. If the server does not answer because it has ended, that is the error.
-    pub(super) fn ask<T>(
+    pub(super) fn call_server<T>(
         &self,
         question: impl FnOnce(&Client) -> Result<T, crate::client::ClientError>,
     ) -> Result<T, QuickstartError> {
@@ -188,7 +188,7 @@ impl DemoServer {
     pub(super) fn wait_for_sites(&self, count: usize) -> Result<Vec<SiteReport>, QuickstartError> {
         let begin = Instant::now();
         loop {
-            let sites = self.ask(|client| client.list_sites())?.sites;
+            let sites = self.call_server(|client| client.list_sites())?.sites;
             if sites.iter().all(|site| site.state == "usable") && sites.len() == count {
                 return Ok(sites);
             }
@@ -198,7 +198,7 @@ impl DemoServer {
     }
 
     /// The process id, while it runs.
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(super) fn server_pid(&self) -> Option<u32> {
         self.shared.lock_child().as_ref().map(Child::id)
     }
 
@@ -219,16 +219,18 @@ fn free_port() -> std::io::Result<u16> {
 }
 
 fn spawn_server(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, QuickstartError> {
-    let program = sites.program(demo).map_or_else(std::env::current_exe, Ok);
+    let program = sites
+        .server_program(demo)
+        .map_or_else(std::env::current_exe, Ok);
     let program = program.map_err(QuickstartError::file_error(
         "find",
         "this program's file".as_ref(),
     ))?;
-    let log_file = demo.log();
+    let log_file = demo.log_file();
     let log = std::fs::File::create(&log_file)
         .map_err(QuickstartError::file_error("write", &log_file))?;
     let mut command = Command::new(&program);
-    command.arg("--config").arg(demo.config()).arg("serve");
+    command.arg("--config").arg(demo.config_file()).arg("serve");
     // Only its configuration file decides how it runs.
     for variable in VARIABLES {
         command.env_remove(variable);

@@ -43,7 +43,7 @@ pub(super) fn ms_since(since: Instant) -> u64 {
 
 impl QuickstartRun<'_> {
     /// Runs the story from the beginning to the end.
-    pub(super) fn run_story(
+    pub(super) fn run_steps(
         mut self,
         shared: &Arc<DemoSharedState>,
     ) -> Result<QuickstartReport, QuickstartError> {
@@ -63,10 +63,10 @@ impl QuickstartRun<'_> {
         let report = QuickstartReport {
             right: moved && components.iter().all(|component| component.right),
             directory: self.demo.directory.display().to_string(),
-            config: self.demo.config().display().to_string(),
+            config: self.demo.config_file().display().to_string(),
             metrics: format!("{address}/metrics"),
             server: address,
-            server_pid: server.pid().filter(|_| self.options.keep),
+            server_pid: server.server_pid().filter(|_| self.options.keep),
             input,
             jobs: vec![done.job.id],
             rounds: done.job.round,
@@ -94,7 +94,7 @@ impl QuickstartRun<'_> {
         )?;
         let server = DemoServer::start_and_wait(shared.clone())?;
         let sites = server.wait_for_sites(SITES.len())?;
-        let pid = server.pid().unwrap_or_default();
+        let pid = server.server_pid().unwrap_or_default();
         let address = server.client.address();
         self.teller
             .print_event(&format!("the server is ready at {address} (process {pid})"))?;
@@ -134,7 +134,7 @@ impl QuickstartRun<'_> {
             path: demo_job::INPUT_PATH.parse()?,
             replace: false,
         };
-        let report = server.ask(|client| client.add_file(&registration))?;
+        let report = server.call_server(|client| client.add_file(&registration))?;
         let short = report.digest.get(..8).unwrap_or(&report.digest);
         self.teller.print_event(&format!(
             "{} is registered: {} at {site}, digest {short}...",
@@ -159,7 +159,8 @@ impl QuickstartRun<'_> {
              A dry run says what was found at each site, and why it is chosen or not.",
         )?;
         let jobs = demo_job::job_documents()?;
-        let checked = server.ask(|client| client.check_jobs(&jobs, &SubmitOptions::default()))?;
+        let checked =
+            server.call_server(|client| client.check_jobs(&jobs, &SubmitOptions::default()))?;
         for job in &checked.jobs {
             let policy = job.policy.as_deref().unwrap_or("-");
             self.teller.print_event(&job.summary)?;
@@ -185,7 +186,7 @@ impl QuickstartRun<'_> {
         for (at, component) in done.job.components.iter().enumerate() {
             let file = self
                 .demo
-                .results()
+                .results_directory()
                 .join(&component.name)
                 .join(demo_job::OUTPUT);
             fetch_output(server, done.job.id, &component.name, &file)?;
@@ -230,8 +231,11 @@ impl QuickstartRun<'_> {
             ("Described at", format!("{address}/v1/openapi.json")),
             ("Metrics", report.metrics.clone()),
             ("Data", self.demo.data_directory().display().to_string()),
-            ("Results", self.demo.results().display().to_string()),
-            ("Server log", self.demo.log().display().to_string()),
+            (
+                "Results",
+                self.demo.results_directory().display().to_string(),
+            ),
+            ("Server log", self.demo.log_file().display().to_string()),
         ];
         let rows: Vec<Vec<String>> = rows
             .into_iter()
@@ -239,7 +243,7 @@ impl QuickstartRun<'_> {
             .collect();
         text.push_str(&align_columns(&rows));
         text.push_str(&self.next_commands(report));
-        self.teller.print_last(&text)
+        self.teller.print_closing_words(&text)
     }
 
     /// Suggests the next commands.
@@ -309,10 +313,10 @@ fn fetch_output(
     to: &Path,
 ) -> Result<(), QuickstartError> {
     let mut download =
-        server.ask(|client| client.download_output(job, component, demo_job::OUTPUT))?;
+        server.call_server(|client| client.download_output(job, component, demo_job::OUTPUT))?;
     let mut bytes = Vec::new();
     let read = download.bytes.read_to_end(&mut bytes);
-    read.map_err(|error| server.client.broken_connection(&error))?;
+    read.map_err(|error| server.client.broken_connection_error(&error))?;
     DemoDirectory::write_file(to, &bytes)
 }
 

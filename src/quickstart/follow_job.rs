@@ -89,8 +89,8 @@ impl<'s> DemoJobFollower<'s> {
 
     fn read_job(&mut self) -> Result<JobPollResult, QuickstartError> {
         // The history first: the job is at least as new.
-        let history = self.server.ask(|client| client.history(self.job))?;
-        let job = self.server.ask(|client| client.job(self.job))?;
+        let history = self.server.call_server(|client| client.history(self.job))?;
+        let job = self.server.call_server(|client| client.job(self.job))?;
         let new = history.events.get(self.seen..).unwrap_or_default().to_vec();
         self.seen = history.events.len();
         Ok(JobPollResult { job, new })
@@ -98,7 +98,7 @@ impl<'s> DemoJobFollower<'s> {
 
     /// Prints the progress of the transfers.
     pub(super) fn show_transfers(&self, teller: &mut DemoNarrator) -> Result<(), QuickstartError> {
-        let explained = self.server.ask(|client| client.explain(self.job))?;
+        let explained = self.server.call_server(|client| client.explain(self.job))?;
         let far: Vec<&TransferReport> = explained
             .transfers
             .iter()
@@ -107,7 +107,10 @@ impl<'s> DemoJobFollower<'s> {
         if far.is_empty() {
             return Ok(());
         }
-        teller.show_progress(&join_texts(&far, 1), &join_texts(&far, 25))
+        teller.show_progress(
+            &join_transfer_texts(&far, 1),
+            &join_transfer_texts(&far, 25),
+        )
     }
 
     /// Prints the progress of the components, and returns the parts that each has done.
@@ -181,7 +184,7 @@ impl<'s> DemoJobFollower<'s> {
             Ok(piece) => Ok(piece.bytes),
             // It has not printed anything yet, or its site does not answer.
             Err(ClientError::Refused(_)) => Ok(Vec::new()),
-            Err(error) => self.server.ask(|_| Err(error)),
+            Err(error) => self.server.call_server(|_| Err(error)),
         }
     }
 }
@@ -198,7 +201,7 @@ fn transfer_text(transfer: &TransferReport, step: u64) -> String {
     format!("to {} {bar} {percent:>3} %", transfer.site)
 }
 
-fn join_texts(far: &[&TransferReport], step: u64) -> String {
+fn join_transfer_texts(far: &[&TransferReport], step: u64) -> String {
     let texts: Vec<String> = far
         .iter()
         .map(|transfer| transfer_text(transfer, step))

@@ -27,7 +27,8 @@ impl QuickstartRun<'_> {
              is about to arrive; nothing starts before every component holds its own.",
         )?;
         let jobs = demo_job::job_documents()?;
-        let submitted = server.ask(|client| client.submit(&jobs, &SubmitOptions::default()))?;
+        let submitted =
+            server.call_server(|client| client.submit(&jobs, &SubmitOptions::default()))?;
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
         self.teller.print_event(&format!("job {id} is accepted"))?;
@@ -92,7 +93,7 @@ impl QuickstartRun<'_> {
              Silence proves nothing yet, so the control plane waits a little.",
         )?;
         let root = self.demo.site_root(&victim);
-        let grave = self.demo.grave_of(&victim);
+        let grave = self.demo.dead_site_directory(&victim);
         // The directory first, so that the site cannot report its end.
         std::fs::rename(&root, &grave).map_err(QuickstartError::file_error("move away", &root))?;
         let killed = processes::kill_all(&root).map_err(QuickstartError::Processes)?;
@@ -112,7 +113,7 @@ impl QuickstartRun<'_> {
     ) -> Result<(), QuickstartError> {
         loop {
             let look = follow.poll_job(&mut self.teller)?;
-            let site = server.ask(|client| client.site(victim))?;
+            let site = server.call_server(|client| client.site(victim))?;
             if look.has_event("SiteCharged") {
                 durations.noticed = ms_since(death);
                 self.teller.print_event(&bad(&describe_state(&site)))?;
@@ -159,7 +160,7 @@ impl QuickstartRun<'_> {
         name: &str,
         killed: usize,
     ) -> Result<DeadSite, QuickstartError> {
-        let site = server.ask(|client| client.site(name))?;
+        let site = server.call_server(|client| client.site(name))?;
         Ok(DeadSite {
             name: name.to_owned(),
             killed,

@@ -59,7 +59,7 @@ pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartEr
         options,
         teller: DemoNarrator::new(options.silent),
     }
-    .run_story(&shared)?;
+    .run_steps(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }
@@ -84,7 +84,7 @@ fn end_on_signals(shared: Arc<DemoSharedState>) -> Result<(), QuickstartError> {
                 return;
             }
             print_note("\ninterrupted: stopping the server and all that runs");
-            let (_held, ended) = shared.end_for_good();
+            let (_held, ended) = shared.end_and_remove();
             match ended {
                 Ok(()) => print_note("nothing is left running"),
                 Err(error) => print_note(&format!("error: {error}")),

@@ -125,13 +125,13 @@ impl DemoNarrator {
         // A narrow terminal shows the part that fits, instead of one line after the other.
         let erase = terminal::clear_line();
         let time = dim(&time);
-        let no_wrap = terminal::sequence(NO_WRAP);
-        let wrap = terminal::sequence(WRAP);
+        let no_wrap = terminal::escape_sequence(NO_WRAP);
+        let wrap = terminal::escape_sequence(WRAP);
         self.write_text(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
     }
 
     /// Prints the last words, unindented.
-    pub(super) fn print_last(&mut self, text: &str) -> NarratorResult {
+    pub(super) fn print_closing_words(&mut self, text: &str) -> NarratorResult {
         self.close_live()?;
         self.write_text(&format!("\n{text}"))
     }

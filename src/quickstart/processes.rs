@@ -28,14 +28,14 @@ pub(super) fn find_processes(root: &Path) -> io::Result<Vec<Pid>> {
         let Some(pid) = number.filter(|pid| *pid > 1).and_then(Pid::from_raw) else {
             continue;
         };
-        if has_owner(pid, &prefix)? || is_agent(pid, &prefix)? {
+        if is_payload_below(pid, &prefix)? || is_agent_below(pid, &prefix)? {
             found.push(pid);
         }
     }
     Ok(found)
 }
 
-fn has_owner(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
+fn is_payload_below(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
     let environment = read_words(pid, "environ")?;
     let mut words = environment.split(|byte| *byte == 0);
     Ok(words.any(|word| {
@@ -44,7 +44,7 @@ fn has_owner(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
     }))
 }
 
-fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
+fn is_agent_below(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
     let arguments = read_words(pid, "cmdline")?;
     let mut words = arguments.split(|byte| *byte == 0).skip(1);
     if words.next() != Some(AGENT) {

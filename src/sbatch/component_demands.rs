@@ -63,7 +63,7 @@ struct TaskLayout {
 }
 
 /// Reads the options of a component.
-pub(super) fn from_options(options: &ComponentOptions) -> Result<ComponentDemands, ScriptError> {
+pub(super) fn parse_demands(options: &ComponentOptions) -> Result<ComponentDemands, ScriptError> {
     let shape = TaskLayout::from_shape_options(options)?;
     let gpus = requested_gpus(options, shape)?;
     let mut constraints = label_demands(options)?;
@@ -87,7 +87,7 @@ fn parse_count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, Sc
         .last_given(name)
         .map(|given: &GivenOption| {
             values::parse_count(given.value_text())
-                .ok_or_else(|| given.wrong_value("give a number of at least 1"))
+                .ok_or_else(|| given.wrong_value_error("give a number of at least 1"))
         })
         .transpose()
 }
@@ -98,7 +98,8 @@ impl TaskLayout {
         let (nodes, most_nodes) = given
             .map(|given: &GivenOption| {
                 let remedy = "write it as --nodes=4 or --nodes=2-4";
-                values::parse_nodes(given.value_text()).ok_or_else(|| given.wrong_value(remedy))
+                values::parse_nodes(given.value_text())
+                    .ok_or_else(|| given.wrong_value_error(remedy))
             })
             .transpose()?
             .unwrap_or((1, u32::MAX));
@@ -145,7 +146,7 @@ fn requested_gpus(options: &ComponentOptions, shape: TaskLayout) -> Result<GpuDe
             })
         });
         let all = all.ok_or_else(|| {
-            given.wrong_value("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2")
+            given.wrong_value_error("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2")
         })?;
         if all.count >= most.count {
             most = all;
@@ -184,7 +185,9 @@ fn least_memory(
     }
     let all = values::parse_memory(first.value_text())
         .and_then(|each| each.0.checked_mul(times.into()))
-        .ok_or_else(|| first.wrong_value("write it as 4G, 512M, or as a number of megabytes"))?;
+        .ok_or_else(|| {
+            first.wrong_value_error("write it as 4G, 512M, or as a number of megabytes")
+        })?;
     Ok((all > 0).then_some(Bytes(all)))
 }
 
@@ -197,8 +200,9 @@ fn label_demands(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError>
         };
         let any = given.value_text().split(',').collect::<Vec<_>>().join("|");
         let demand = format!("{name}={any}").parse();
-        demands
-            .push(demand.map_err(|_| given.wrong_value("give a name, or names between commas"))?);
+        demands.push(
+            demand.map_err(|_| given.wrong_value_error("give a name, or names between commas"))?,
+        );
     }
     let features = options
         .last_given("constraint")

@@ -39,7 +39,7 @@ impl GivenOption {
     }
 
     /// The error for a value that cannot be read.
-    pub(super) fn wrong_value(&self, remedy: impl Into<String>) -> ScriptError {
+    pub(super) fn wrong_value_error(&self, remedy: impl Into<String>) -> ScriptError {
         let problem = format!(
             "--{}: {:?} cannot be read",
             self.known.name,
@@ -79,7 +79,9 @@ fn parse_long(
     };
     let known = find_option(line, name)?;
     let value = match (known.takes, value) {
-        (OptionArity::Value, None) => Some(following().ok_or_else(|| without_value(line, known))?),
+        (OptionArity::Value, None) => {
+            Some(following().ok_or_else(|| missing_value_error(line, known))?)
+        }
         (OptionArity::Nothing, Some(_)) => {
             let problem = format!("--{} takes no value", known.name);
             return Err(ScriptError::at_line(line, problem, "leave it out"));
@@ -87,7 +89,7 @@ fn parse_long(
         (_, value) => value,
     };
     if value.as_deref() == Some("") {
-        return Err(without_value(line, known));
+        return Err(missing_value_error(line, known));
     }
     Ok(GivenOption { line, known, value })
 }
@@ -129,7 +131,7 @@ fn parse_short(
             Some(rest.to_owned())
         };
         let value = value.filter(|value| !value.is_empty());
-        let value = Some(value.ok_or_else(|| without_value(line, known))?);
+        let value = Some(value.ok_or_else(|| missing_value_error(line, known))?);
         given.push(GivenOption { line, known, value });
         break;
     }
@@ -159,7 +161,7 @@ fn find_option(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptE
     ))
 }
 
-fn without_value(line: usize, known: &SbatchOption) -> ScriptError {
+fn missing_value_error(line: usize, known: &SbatchOption) -> ScriptError {
     let name = known.name;
     ScriptError::at_line(
         line,

@@ -69,7 +69,7 @@ impl AllOptions<'_> {
 }
 
 /// Reads the settings of the whole job.
-pub(super) fn read_whole(
+pub(super) fn read_job_options(
     script: &BatchScript<'_>,
     components: &[ComponentOptions],
     around: ScriptContext<'_>,
@@ -128,7 +128,7 @@ fn wall_time(
             ScriptError::at_line(given.line, "--time gives no limit", SAY_TIME),
         ),
         Some(time) if time > DurationMs::ZERO => Ok(time),
-        _ => Err(given.wrong_value("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+        _ => Err(given.wrong_value_error("write it as minutes, as 1:30:00, or as 2-12:00:00")),
     });
     let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
     let Some(longest) = longest else {
@@ -204,7 +204,7 @@ fn add_exports(
     let mut logs_in = true;
     if let Some(given) = all.last_of(&["export"]) {
         let mut items = values::parse_export(given.value_text()).ok_or_else(|| {
-            given.wrong_value("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE")
+            given.wrong_value_error("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE")
         })?;
         let first = items[0]
             .1
@@ -243,7 +243,7 @@ fn set_directory<'a>(
     }
     let below = RelPath::new(path);
     let remedy = "give an absolute path at the site, or one below the work directory";
-    start.directory = Some(below.map_err(|_| given.wrong_value(remedy))?);
+    start.directory = Some(below.map_err(|_| given.wrong_value_error(remedy))?);
     Ok(None)
 }
 
@@ -279,7 +279,7 @@ fn set_output_files(
     {
         Some((_, "append")) => start.words.push("append".to_owned()),
         Some((_, "truncate")) | None => {}
-        Some((given, _)) => return Err(given.wrong_value("give append or truncate")),
+        Some((given, _)) => return Err(given.wrong_value_error("give append or truncate")),
     }
     Ok(())
 }
@@ -291,8 +291,8 @@ fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
             .chars()
             .next()
             .filter(|letter| PATTERN.contains(*letter));
-        let letter =
-            letter.ok_or_else(|| given.wrong_value("of % only %A %a %j %N %u %x are known"))?;
+        let letter = letter
+            .ok_or_else(|| given.wrong_value_error("of % only %A %a %j %N %u %x are known"))?;
         rest = &after[letter.len_utf8()..];
     }
     Ok(())
@@ -301,7 +301,7 @@ fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
 fn parse_warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
     let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
     let (signal, seconds) =
-        values::parse_signal(given.value_text()).ok_or_else(|| given.wrong_value(remedy))?;
+        values::parse_signal(given.value_text()).ok_or_else(|| given.wrong_value_error(remedy))?;
     Ok(WarningDocument {
         signal,
         before: Length(DurationMs(seconds.saturating_mul(1_000))),

@@ -62,7 +62,7 @@ pub(super) fn option_words(
 ///
 /// # Errors
 /// It has lines of another batch system, and none of Slurm's.
-pub(super) fn check_foreign(text: &str) -> Result<(), ScriptError> {
+pub(super) fn refuse_foreign_script(text: &str) -> Result<(), ScriptError> {
     if text.lines().any(|line| line.starts_with(MARK)) {
         return Ok(());
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn lines_of_another_system_are_refused_unless_slurm_has_its_own() {
-        let refused = |text| check_foreign(text).unwrap_err();
+        let refused = |text| refuse_foreign_script(text).unwrap_err();
         let pbs = refused("#!/bin/sh\n# for PBS\n#PBS -l nodes=2:ppn=4\necho\n");
         assert_eq!(pbs.line, Some(3));
         assert!(
@@ -171,11 +171,11 @@ mod tests {
             engine.problem
         );
         assert_eq!(
-            check_foreign("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"),
+            refuse_foreign_script("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"),
             Ok(())
         );
         assert_eq!(
-            check_foreign("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"),
+            refuse_foreign_script("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"),
             Ok(())
         );
     }

@@ -89,18 +89,18 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 ///
 /// # Errors
 /// Some request of the script is not available here, or cannot be read.
-pub(crate) fn read(
+pub(crate) fn translate_script(
     script: &BatchScript<'_>,
     around: ScriptContext<'_>,
 ) -> Result<TranslatedScript, ScriptError> {
     launch::check_script(script)?;
-    lines::check_foreign(script.text)?;
-    let (components, mut notes) = options::of_script(script.text)?;
-    let whole = job_options::read_whole(script, &components, around, &mut notes)?;
+    lines::refuse_foreign_script(script.text)?;
+    let (components, mut notes) = options::parse_script_options(script.text)?;
+    let whole = job_options::read_job_options(script, &components, around, &mut notes)?;
     let mut job = whole.document;
     let count = components.len();
     for (index, options) in components.iter().enumerate() {
-        let demands = component_demands::from_options(options)?;
+        let demands = component_demands::parse_demands(options)?;
         let name = if count == 1 {
             "batch".to_owned()
         } else {

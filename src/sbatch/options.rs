@@ -20,7 +20,7 @@ impl ComponentOptions {
 }
 
 /// Reads all options; those that are not available here are refused.
-pub(super) fn of_script(text: &str) -> Result<ScriptOptions, ScriptError> {
+pub(super) fn parse_script_options(text: &str) -> Result<ScriptOptions, ScriptError> {
     let (components, late) = lines::option_words(text)?;
     let mut notes = Vec::new();
     let mut read = Vec::with_capacity(components.len());

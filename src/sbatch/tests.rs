@@ -6,7 +6,7 @@ use super::*;
 use crate::api::v1::document::ComponentDocument;
 use crate::api::v1::label::OverrideTarget;
 
-fn translated(text: &str) -> Result<TranslatedScript, ScriptError> {
+fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     let script = BatchScript {
         name: "job.sh",
         text,
@@ -24,7 +24,7 @@ fn translated(text: &str) -> Result<TranslatedScript, ScriptError> {
             format!("partition {name} of alpha"),
         ))
     };
-    read(
+    translate_script(
         &script,
         ScriptContext {
             variable: &variable,
@@ -34,25 +34,25 @@ fn translated(text: &str) -> Result<TranslatedScript, ScriptError> {
 }
 
 /// A script with these option lines and a time.
-fn script(lines: &str) -> String {
+fn script_with_lines(lines: &str) -> String {
     format!("#!/bin/bash\n{lines}\n#SBATCH --time=10\necho\n")
 }
 
-fn job(lines: &str) -> JobDocument {
-    translated(&script(lines)).unwrap().job
+fn translate_job(lines: &str) -> JobDocument {
+    translate_text(&script_with_lines(lines)).unwrap().job
 }
 
-fn component(lines: &str) -> ComponentDocument {
-    job(lines).component.remove(0)
+fn translate_component(lines: &str) -> ComponentDocument {
+    translate_job(lines).component.remove(0)
 }
 
 /// The problem and what to do, in one line.
-fn refused(text: &str) -> (Option<usize>, String) {
-    let error = translated(text).unwrap_err();
+fn refusal_of(text: &str) -> (Option<usize>, String) {
+    let error = translate_text(text).unwrap_err();
     (error.line, format!("{}; {}", error.problem, error.remedy))
 }
 
-fn at_slurm(component: &ComponentDocument) -> Vec<String> {
+fn slurm_options(component: &ComponentDocument) -> Vec<String> {
     let place: OverrideTarget = "lrm=slurm".parse().unwrap();
     let options = component
         .at
@@ -84,10 +84,10 @@ fn tasks_nodes_and_processors_are_multiplied_as_slurm_does() {
         ("#SBATCH -N 2 -n 6 --ntasks-per-node=4", 6),
         ("#SBATCH -n 4\n#SBATCH -n 5", 5),
     ] {
-        assert_eq!(component(lines).processors, processors, "{lines}");
+        assert_eq!(translate_component(lines).processors, processors, "{lines}");
     }
     assert!(
-        refused(&script("#SBATCH -n 4294967295 -c 2"))
+        refusal_of(&script_with_lines("#SBATCH -n 4294967295 -c 2"))
             .1
             .contains("more than 4294967295")
     );
@@ -96,7 +96,7 @@ fn tasks_nodes_and_processors_are_multiplied_as_slurm_does() {
 #[test]
 fn memory_and_graphics_processors_are_totals_of_the_component() {
     let of = |lines: &str| {
-        let component = component(lines);
+        let component = translate_component(lines);
         (
             component.memory.map_or(0, |size| size.0.0 >> 20),
             component.gpus.unwrap_or(0),
@@ -116,7 +116,7 @@ fn memory_and_graphics_processors_are_totals_of_the_component() {
         assert_eq!(of(lines), expected, "{lines}");
     }
     assert!(
-        refused(&script("#SBATCH --mem=1G --mem-per-cpu=1G"))
+        refusal_of(&script_with_lines("#SBATCH --mem=1G --mem-per-cpu=1G"))
             .1
             .contains("exclude each other")
     );
@@ -125,7 +125,7 @@ fn memory_and_graphics_processors_are_totals_of_the_component() {
 #[test]
 fn what_sites_must_have_becomes_demands_on_their_labels() {
     let of = |lines: &str| {
-        let demands = component(lines).constraints;
+        let demands = translate_component(lines).constraints;
         demands
             .iter()
             .map(ToString::to_string)
@@ -160,7 +160,7 @@ fn what_sites_must_have_becomes_demands_on_their_labels() {
         assert_eq!(of(&format!("#SBATCH {line}")), expected, "{line}");
     }
     assert!(
-        refused(&script("#SBATCH -p 'a b'"))
+        refusal_of(&script_with_lines("#SBATCH -p 'a b'"))
             .1
             .contains("--partition")
     );
@@ -180,9 +180,9 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
         "--nodelist=n1",
         "--partition=long",
     ];
-    assert_eq!(at_slurm(&component(lines)), expected);
+    assert_eq!(slurm_options(&translate_component(lines)), expected);
     assert!(
-        component("#SBATCH -n 4").at.is_empty(),
+        translate_component("#SBATCH -n 4").at.is_empty(),
         "the rest is said by Cospan itself"
     );
 }
@@ -227,8 +227,9 @@ fn the_book_tells_of_every_option() {
 
 #[test]
 fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
-    let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
-    let job = translated(&text).unwrap().job;
+    let text = script_with_lines("#SBATCH --array=3-9:3%2 -J 'x {{'")
+        + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
+    let job = translate_text(&text).unwrap().job;
     let specs = job
         .into_specs(10, cospan_domain::units::Bytes(u64::MAX))
         .unwrap();
@@ -254,7 +255,9 @@ fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
         specs[0].run.task.as_ref().and_then(|task| task.at_once),
         Some(2)
     );
-    let plain = translated("#!/bin/sh\n#SBATCH -t1\necho {{\n").unwrap().job;
+    let plain = translate_text("#!/bin/sh\n#SBATCH -t1\necho {{\n")
+        .unwrap()
+        .job;
     assert!(
         plain.component[0].arguments[3].contains("echo {{\n"),
         "nothing is filled in there"
@@ -264,7 +267,7 @@ fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
 #[test]
 fn a_heterogeneous_job_has_a_component_for_each_part() {
     let lines = "#SBATCH -n 4 -t 5 -J both\n#SBATCH hetjob\n#SBATCH -n 2 -p short -t 20";
-    let translated = translated(&format!("#!/bin/sh\n{lines}\n")).unwrap();
+    let translated = translate_text(&format!("#!/bin/sh\n{lines}\n")).unwrap();
     let job = translated.job;
     assert_eq!(job.wall_time.to_string(), "20m", "they run together");
     let parts: Vec<_> = job
@@ -287,7 +290,8 @@ fn a_heterogeneous_job_has_a_component_for_each_part() {
 
 #[test]
 fn a_job_says_as_a_whole_what_its_script_says() {
-    let job = job("#SBATCH -J wave --no-requeue --signal=B:USR2@300 --export=NIL,A=b,HERE");
+    let job =
+        translate_job("#SBATCH -J wave --no-requeue --signal=B:USR2@300 --export=NIL,A=b,HERE");
     assert_eq!(job.name.as_deref(), Some("wave"));
     assert!(!job.rerunnable);
     let warning = job.warning.unwrap();
@@ -306,10 +310,13 @@ fn a_job_says_as_a_whole_what_its_script_says() {
     let has =
         |job: &JobDocument, word: &str| job.component[0].arguments.iter().any(|w| &**w == word);
     assert!(!has(&job, "login"), "NIL is nothing");
-    assert!(has(&super::tests::job(""), "login"), "as a login has it");
+    assert!(
+        has(&super::tests::translate_job(""), "login"),
+        "as a login has it"
+    );
     assert!(
         !has(
-            &translated("#!/bin/sh -l\n#SBATCH -t1\n").unwrap().job,
+            &translate_text("#!/bin/sh -l\n#SBATCH -t1\n").unwrap().job,
             "login"
         ),
         "by itself"
@@ -319,7 +326,7 @@ fn a_job_says_as_a_whole_what_its_script_says() {
 #[test]
 fn files_at_the_site_are_written_and_others_are_noted() {
     let words = |lines: &str| {
-        let translated = translated(&script(lines)).unwrap();
+        let translated = translate_text(&script_with_lines(lines)).unwrap();
         let words = translated.job.component[0].arguments.iter();
         (
             words
@@ -354,7 +361,10 @@ fn files_at_the_site_are_written_and_others_are_noted() {
     assert_eq!((written.len(), notes[0].0), (0, 2));
     assert!(notes[0].1.contains("cospan logs"), "{notes:?}");
     assert_eq!(
-        component("#SBATCH -D run/1").directory.unwrap().as_str(),
+        translate_component("#SBATCH -D run/1")
+            .directory
+            .unwrap()
+            .as_str(),
         "run/1"
     );
 }
@@ -394,7 +404,7 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
         ("-N 4-2", "--nodes"),
         ("--gres=gpu:many:x", "--gres"),
     ] {
-        let (at, said) = refused(&format!(
+        let (at, said) = refusal_of(&format!(
             "#!/bin/sh\n# about\n#SBATCH {line}\n#SBATCH -t1\n"
         ));
         assert_eq!(at, Some(3), "{line}: {said}");
@@ -404,19 +414,19 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
 
 #[test]
 fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
-    let (_, told) = refused("#!/bin/sh\n#SBATCH -p odd\necho\n");
+    let (_, told) = refusal_of("#!/bin/sh\n#SBATCH -p odd\necho\n");
     assert!(
         told.contains("no site tells a default time of odd; say how long"),
         "{told}"
     );
     for none in ["0", "UNLIMITED", "INFINITE"] {
-        let said = refused(&format!("#!/bin/sh\n#SBATCH -t {none}\n"));
+        let said = refusal_of(&format!("#!/bin/sh\n#SBATCH -t {none}\n"));
         assert!(said.0 == Some(2) && said.1.contains("no limit"), "{said:?}");
     }
-    assert_eq!(refused("#!/bin/sh\r\necho\r\n").0, Some(1));
-    assert_eq!(refused("#!/bin/sh\n\n\0").0, Some(3));
+    assert_eq!(refusal_of("#!/bin/sh\r\necho\r\n").0, Some(1));
+    assert_eq!(refusal_of("#!/bin/sh\n\n\0").0, Some(3));
     assert!(
-        refused(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000)))
+        refusal_of(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000)))
             .1
             .contains("are carried")
     );
@@ -424,7 +434,7 @@ fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
 
 #[test]
 fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
-    let notes = |lines: &str| translated(&script(lines)).unwrap().notes;
+    let notes = |lines: &str| translate_text(&script_with_lines(lines)).unwrap().notes;
     assert_eq!(
         notes("#SBATCH --parsable -Q --verbose --get-user-env=10L"),
         []
@@ -434,7 +444,7 @@ fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
         told[0].0 == 2 && told[0].1.contains("--comment has no effect"),
         "{told:?}"
     );
-    let late = translated("#!/bin/sh\n#SBATCH -t1\necho\n#SBATCH -n 9\n").unwrap();
+    let late = translate_text("#!/bin/sh\n#SBATCH -t1\necho\n#SBATCH -n 9\n").unwrap();
     assert!(late.notes[0].0 == 4 && late.notes[0].1.contains("after the first command"));
     assert_eq!(late.job.component[0].processors, 1);
 }
@@ -442,7 +452,7 @@ fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
 #[test]
 fn arguments_of_the_script_come_last_and_as_they_are() {
     let arguments = ["a b".to_owned(), "{{".to_owned(), "--".to_owned()];
-    let text = script("#SBATCH -a 1-2");
+    let text = script_with_lines("#SBATCH -a 1-2");
     let script = BatchScript {
         name: "job.sh",
         text: &text,
@@ -452,7 +462,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
         variable: &|_| None,
         default_time: &|_| None,
     };
-    let job = read(&script, around)
+    let job = translate_script(&script, around)
         .unwrap()
         .job
         .into_specs(2, cospan_domain::units::Bytes(u64::MAX))
@@ -464,7 +474,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
 }
 
 /// Beginnings of option lines that are right, and pieces that may not be.
-fn anything() -> impl Strategy<Value = String> {
+fn any_script() -> impl Strategy<Value = String> {
     let names = option_table::TABLE
         .iter()
         .map(|known| known.name)
@@ -483,8 +493,8 @@ fn anything() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused_and_what_is_read_is_a_valid_job(text in anything()) {
-        match translated(&text) {
+    fn any_text_is_read_or_refused_and_what_is_read_is_a_valid_job(text in any_script()) {
+        match translate_text(&text) {
             Err(error) => prop_assert!(!error.problem.is_empty() && !error.remedy.is_empty()),
             Ok(translated) => {
                 let written = serde_json::to_string(&translated.job).unwrap();
@@ -498,7 +508,7 @@ proptest! {
 #[test]
 fn what_gives_no_time_may_run_as_long_as_its_partition_has_it() {
     let read = |lines: &str| {
-        let translated = translated(&format!("#!/bin/sh\n{lines}\necho\n")).unwrap();
+        let translated = translate_text(&format!("#!/bin/sh\n{lines}\necho\n")).unwrap();
         (translated.job.wall_time.to_string(), translated.notes)
     };
     let (time, notes) = read("#SBATCH -p short");

@@ -29,7 +29,7 @@ pub(super) fn describe_division(
         Err(reason) => return format!("no site would promise it a start now: {reason}"),
     };
     let processors = parts.iter().map(|(_, count)| count).sum();
-    let split = SplitReport::in_shape(spec, *shape, processors, parts.len());
+    let split = SplitReport::of_shape(spec, *shape, processors, parts.len());
     let parts = parts
         .iter()
         .map(|(site, count): &(SiteName, u32)| format!("{count} at {site}"))

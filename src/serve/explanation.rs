@@ -169,7 +169,7 @@ fn missing_inputs(job: &Job) -> Vec<PendingTransfer> {
 
 fn missing_outputs(job: &Job) -> Vec<PendingTransfer> {
     let mut outputs = Vec::new();
-    for (component, state, spec) in job.specified() {
+    for (component, state, spec) in job.components_with_specs() {
         let Some(placement) = &state.placement else {
             continue;
         };
@@ -323,7 +323,7 @@ fn cost_report(
 }
 
 fn component_name(job: &Job, index: ComponentIndex) -> Option<String> {
-    job.name_of(index)
+    job.component_name(index)
 }
 
 fn summarize(job: &Job, explanation: &JobExplanation, standing: Option<&QueueStanding>) -> String {
@@ -338,7 +338,7 @@ fn summarize(job: &Job, explanation: &JobExplanation, standing: Option<&QueueSta
             let promised = reservation_text::describe_reservation_wait(job);
             let mut summary =
                 promised.unwrap_or_else(|| describe_phase(job, explanation.next_claim));
-            for site in verdict_report::removed_sites(job, explanation) {
+            for site in verdict_report::unknown_sites(job, explanation) {
                 summary.push_str(&format!("; site {site} is no longer in the configuration"));
             }
             if let Some(silence) = explanation.silence.warning(job) {
@@ -367,7 +367,7 @@ fn describe_placement(explanation: &JobExplanation, standing: Option<&QueueStand
             let queued = plan
                 .placements
                 .iter()
-                .any(|placement| placement.acquisition.is_queued());
+                .any(|placement| placement.acquisition.waits_in_site_queue());
             format!(
                 "it can be placed now, on {} site(s){}, with input there in {}",
                 plan.count_sites(),
@@ -412,9 +412,9 @@ pub(super) fn describe_missing_link(missing: &MissingLink, names: &[String]) -> 
 }
 
 /// Start of a component that did not start with the others.
-fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
+fn describe_later_start(job: &Job, index: ComponentIndex) -> Option<String> {
     let name = component_name(job, index)?;
-    let at = Instant(job.begins_at(index)?);
+    let at = Instant(job.component_start(index)?);
     Some(format!("; {name} begins at {at}, as promised"))
 }
 
@@ -459,17 +459,18 @@ fn describe_phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         JobPhase::Starting { .. } => "its start is decided; gates are being opened".into(),
         JobPhase::Running { .. } => {
             let (later, restarted): (Vec<_>, Vec<_>) =
-                job.restarting().partition(|index: &ComponentIndex| {
-                    job.components
-                        .get(index.0 as usize)
-                        .is_some_and(Component::is_to_begin_later)
-                });
+                job.restarting_components()
+                    .partition(|index: &ComponentIndex| {
+                        job.components
+                            .get(index.0 as usize)
+                            .is_some_and(Component::is_to_begin_later)
+                    });
             let restarted: Vec<_> = restarted
                 .into_iter()
                 .filter_map(|i| component_name(job, i))
                 .collect();
             let later = later.into_iter().take(MOST_NAMES);
-            let later: String = later.filter_map(|i| begins_later(job, i)).collect();
+            let later: String = later.filter_map(|i| describe_later_start(job, i)).collect();
             let running = list_components(job, "running");
             match restarted.as_slice() {
                 [] if later.is_empty() => format!("it runs: {running}"),
@@ -490,7 +491,7 @@ fn describe_phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             ..
         } => "it is being cancelled; what runs is being ended".into(),
         JobPhase::Aborting { why, then, .. } => {
-            let why = describe_abort(why, &ComponentNames::of(job));
+            let why = describe_abort(why, &ComponentNames::of_job(job));
             format!(
                 "its round is being given up: {why}; {}",
                 describe_aftermath(then)

@@ -15,7 +15,7 @@ const CONTENT: Content = Content {
     size: Bytes(30),
 };
 
-fn full(_: Digest, _: &SiteName) -> CopyProgress {
+fn full_disk_copy(_: Digest, _: &SiteName) -> CopyProgress {
     CopyProgress {
         problem: Some("no space left".into()),
         ..CopyProgress::default()
@@ -23,8 +23,8 @@ fn full(_: Digest, _: &SiteName) -> CopyProgress {
 }
 
 /// From, to, and what went wrong.
-fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
-    transfer_reports(job, |_| true, full)
+fn transfer_problems(job: &Job) -> Vec<(String, String, Option<String>)> {
+    transfer_reports(job, |_| true, full_disk_copy)
         .into_iter()
         .map(|report: TransferReport| (report.from, report.site, report.problem))
         .collect()
@@ -57,9 +57,9 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
             "leiden".into(),
             Some("no space left".into()),
         );
-        assert_eq!(told(&job), [expected]);
+        assert_eq!(transfer_problems(&job), [expected]);
         job.inputs_here = true;
-        assert_eq!(told(&job), []);
+        assert_eq!(transfer_problems(&job), []);
     }
 }
 
@@ -96,9 +96,9 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
         "delft".into(),
         Some("no space left".into()),
     );
-    assert_eq!(told(&job), [expected]);
+    assert_eq!(transfer_problems(&job), [expected]);
     job.components[0].collected[0].done = true;
-    assert_eq!(told(&job), []);
+    assert_eq!(transfer_problems(&job), []);
 }
 
 #[test]

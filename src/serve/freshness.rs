@@ -171,7 +171,7 @@ async fn remember_stamp(
         stamp,
         content: entry.content,
     };
-    if let Err(problem) = plane.note_stamp(note).await {
+    if let Err(problem) = plane.note_replica_stamp(note).await {
         info!(file = %name, %problem, "how it looks was not noted");
     }
 }

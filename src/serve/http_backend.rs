@@ -118,7 +118,7 @@ impl ControlPlanePort for ServedControlPlane {
             ..ExplanationPage::FIRST
         };
         let mut report =
-            explanation::preview_report(&explanation, &spec, self.plane.hold_max(), page);
+            explanation::preview_report(&explanation, &spec, self.plane.max_hold(), page);
         // It is computed apart from the threads that serve requests.
         if division_text::is_divided(&spec)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -130,14 +130,14 @@ impl ControlPlanePort for ServedControlPlane {
     }
 
     fn check_submission(&self, by: &KeyName, submission: JobSubmission) -> Result<(), ApiRefusal> {
-        self.plane.would_accept(by, submission)
+        self.plane.check_acceptance(by, submission)
     }
 
     async fn rankings(&self, by: &KeyName, submission: JobSubmission) -> Vec<RankingReport> {
         let spec = submission.spec.clone();
         let lead = self.plane.reservation_lead();
         let rankings = self.plane.rank_reservation_sites(by, submission).await;
-        let names = spec.names(spec.components.len()).into_iter();
+        let names = spec.component_names(spec.components.len()).into_iter();
         let named = names.zip(&rankings);
         named
             .map(|(name, ranking)| RankingReport::for_component(name, ranking, lead, None))
@@ -147,7 +147,7 @@ impl ControlPlanePort for ServedControlPlane {
     fn submission_warning(&self, id: JobId) -> Option<String> {
         let job = self.find_live_job(id)?;
         let missing = self.plane.missing_link(&job)?;
-        let names = job.spec.names(job.spec.components.len());
+        let names = job.spec.component_names(job.spec.components.len());
         Some(format!(
             "it is queued, and can never start: {}",
             explanation::describe_missing_link(&missing, &names)
@@ -196,7 +196,7 @@ impl ControlPlanePort for ServedControlPlane {
         Some(view.files.get(name)?.entry.as_ref()?.registered_by.clone())
     }
 
-    fn look_at_sites(&self) {
+    fn refresh_site_reports(&self) {
         self.plane.refresh_site_reports();
     }
 
@@ -246,7 +246,7 @@ impl ControlPlanePort for ServedControlPlane {
     }
 
     async fn free_slots(&self, site: &SiteName, within: units::DurationMs) -> FreeProcessorsAnswer {
-        self.plane.ask_free_later(site, within).await
+        self.plane.ask_free_processors(site, within).await
     }
 
     fn store_report(&self) -> StoreReport {
@@ -265,14 +265,14 @@ impl ControlPlanePort for ServedControlPlane {
         match self.find_live_job(id) {
             Some(job) => Ok(Some(job)),
             None => {
-                let store = self.plane.store().clone();
+                let store = self.plane.store_journal().clone();
                 records::read_on_thread(move || records::find_archived(&*store, id)).await
             }
         }
     }
 
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
-        let store = self.plane.store().clone();
+        let store = self.plane.store_journal().clone();
         let is_live = self.find_live_job(id).is_some();
         records::read_on_thread(move || records::read_history(&*store, id, is_live)).await
     }
@@ -311,12 +311,12 @@ impl ControlPlanePort for ServedControlPlane {
         // A client that reads on knows already when the job may start.
         let explanation = match page.after {
             0 => self.plane.explain_job(&job),
-            _ => self.plane.explain_verdicts(&job),
+            _ => self.plane.explain_without_estimate(&job),
         };
         let view = self.plane.view();
         let known = explanation::ExplainContext {
             standing: standing.as_ref(),
-            hold: self.plane.hold_max(),
+            hold: self.plane.max_hold(),
         };
         let report = explanation::job_report(
             &job,
@@ -334,7 +334,7 @@ impl ControlPlanePort for ServedControlPlane {
                 }
             },
         );
-        let turn = shared_reservation::describe_turn(&job, &view, self.plane.now());
+        let turn = shared_reservation::describe_reservation_turn(&job, &view, self.plane.now());
         let mut summary = turn.unwrap_or_else(|| report.summary.clone());
         if let Some(readings) = output_reading::describe_readings(&self.plane, &job) {
             summary = format!("{summary}; {readings}");
@@ -387,12 +387,12 @@ impl ControlPlanePort for ServedControlPlane {
         site: &SiteName,
         step: UploadStep,
     ) -> Result<(), ApiRefusal> {
-        let done = self.plane.upload_step(by, site, step).await;
+        let done = self.plane.take_upload_step(by, site, step).await;
         done.map_err(|error| ApiRefusal::Site(format!("{site}: {error}")))
     }
 
     async fn export_store(&self) -> Result<PieceStream, ApiRefusal> {
-        let store = self.plane.store().clone();
+        let store = self.plane.store_journal().clone();
         let plane = &self.plane;
         Ok(records::export_pieces(
             store,
@@ -402,7 +402,7 @@ impl ControlPlanePort for ServedControlPlane {
     }
 
     fn subscribe(&self) -> JobChangeStream {
-        let receiver = self.plane.subscribe();
+        let receiver = self.plane.subscribe_to_changes();
         let changes = futures_util::stream::unfold(receiver, |mut receiver| async move {
             match receiver.recv().await {
                 Ok(committed) => {

@@ -13,12 +13,12 @@ fn server_memory(config: &Config) -> Bytes {
         .server
         .memory
         .given()
-        .unwrap_or_else(memory_limit::limit)
+        .unwrap_or_else(memory_limit::memory_limit)
 }
 
 /// Most memory of all jobs together, also when a start finds them in the store: the rest is for
 /// reading them, for the store's cache and for requests under way.
-pub(super) fn most_at_start(config: &Config) -> Bytes {
+pub(super) fn max_memory_at_start(config: &Config) -> Bytes {
     Bytes(server_memory(config).0 / 5 * 3)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn admission_bounds(config: &Config) -> JobMemoryLimits {
 fn bound_memory(config: &Config, given: AutoOrGiven<Bytes>, auto: u64) -> Bytes {
     given
         .given()
-        .map_or(Bytes(auto), |bytes| bytes.min(most_at_start(config)))
+        .map_or(Bytes(auto), |bytes| bytes.min(max_memory_at_start(config)))
 }
 
 /// The configured bound, if it is more than the server can start with.
@@ -47,7 +47,7 @@ pub(super) fn excess_bound(config: &Config) -> Option<Bytes> {
         .limits
         .max_job_memory
         .given()
-        .filter(|given| *given > most_at_start(config))
+        .filter(|given| *given > max_memory_at_start(config))
 }
 
 #[cfg(test)]
@@ -79,10 +79,10 @@ mod tests {
         let JobMemoryLimits { in_all, per_key } = admission_bounds(&given);
         assert_eq!(
             (in_all, per_key),
-            (most_at_start(&given), most_at_start(&given))
+            (max_memory_at_start(&given), max_memory_at_start(&given))
         );
         assert_eq!(
-            (most_at_start(&given), excess_bound(&given)),
+            (max_memory_at_start(&given), excess_bound(&given)),
             (Bytes(600), Some(Bytes(5_000)))
         );
         let within = config(AutoOrGiven::Given(Bytes(600)), AutoOrGiven::Auto);

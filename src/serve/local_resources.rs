@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
-use cospan_sites::local_site::machine::{MachineResources, room_for};
+use cospan_sites::local_site::machine::{MachineResources, free_space_for};
 use tracing::{info, warn};
 
 use crate::config::Config;
@@ -88,7 +88,7 @@ fn share_found(
 fn group_by_file_system<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
     let mut found: BTreeMap<u64, (Vec<&Site>, Bytes)> = BTreeMap::new();
     for &site in sites {
-        match room_for(&site.root) {
+        match free_space_for(&site.root) {
             Ok((device, room)) => found
                 .entry(device)
                 .or_insert((Vec::new(), room))

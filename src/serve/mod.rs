@@ -129,19 +129,19 @@ pub(crate) fn serve(
 ) -> Result<(), ServeError> {
     let http = settings_from_config::http_settings(config, data);
     let bound = BoundListeners::bind(&http)?;
-    data_directory::check(data)?;
+    data_directory::check_data_directory(data)?;
     let wrong = site_roots::find_wrong_roots(config, data);
     if !wrong.is_empty() {
         return Err(ServeError::Roots(
             wrong.iter().map(ToString::to_string).collect(),
         ));
     }
-    data_directory::prepare(data)?;
+    data_directory::prepare_data_directory(data)?;
     let keys = KeyDirectory::new(data.join("keys"));
-    if keys.ensure_first(SystemClock.now())? {
+    if keys.ensure_first_key(SystemClock.now())? {
         info!(file = %keys.token_file_path().display(), "made the first key");
     }
-    if keys.is_without_ranks()? {
+    if keys.is_older_than_ranks()? {
         warn!(
             file = %keys.key_file_path().display(),
             "all keys are administrators, because they were made before there were roles; give \
@@ -195,22 +195,26 @@ async fn start_server(
     let (path, options) = settings_from_config::store_settings(config, data);
     let (sink, reports) = wiring::report_channel();
     if let Some(given) = job_memory::excess_bound(config) {
-        let most = job_memory::most_at_start(config);
+        let most = job_memory::max_memory_at_start(config);
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
     }
-    let (opened, view, remains) =
-        match records::open_store(&path, &options, sink, job_memory::most_at_start(config))? {
-            FoundRecords::All(opened, view, remains) => (opened, *view, remains),
-            FoundRecords::TooLarge(opened, found) => {
-                return serve_read_only(
-                    opened,
-                    found,
-                    options.engine.as_str(),
-                    (bound, keys, http),
-                    registry,
-                );
-            }
-        };
+    let (opened, view, remains) = match records::open_store(
+        &path,
+        &options,
+        sink,
+        job_memory::max_memory_at_start(config),
+    )? {
+        FoundRecords::All(opened, view, remains) => (opened, *view, remains),
+        FoundRecords::TooLarge(opened, found) => {
+            return serve_read_only(
+                opened,
+                found,
+                options.engine.as_str(),
+                (bound, keys, http),
+                registry,
+            );
+        }
+    };
     refuse_copy(data, opened.instance)?;
     let seal = crate::keys::load_seal(data, view.next_id)?;
     let ConfiguredSites { sites, connections } =
@@ -250,7 +254,7 @@ async fn start_server(
             settings_from_config::chaos_limits(config),
             strikes,
         ),
-        None => Rehearsals::off(),
+        None => Rehearsals::disallowed(),
     };
     let served = Arc::new(ServedControlPlane::new(
         plane.clone(),
@@ -295,7 +299,7 @@ fn serve_read_only(
     let instance = opened.instance;
     let backend = ReadOnlyStore::new(opened, engine, found);
     error!(
-        why = backend.read_only().unwrap_or_default(),
+        why = backend.read_only_reason().unwrap_or_default(),
         "only reading; give this server more memory, or import an export where there is more"
     );
     let running = bound.serve(HttpState::new(Arc::new(backend), keys, http, registry)?)?;

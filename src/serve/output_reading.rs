@@ -46,7 +46,8 @@ pub(super) fn describe_readings(plane: &ControlPlane, job: &Job) -> Option<Strin
 fn output_readings(plane: &ControlPlane, job: &Job) -> Vec<OutputReading> {
     let mut readings = Vec::new();
     for (index, component) in job.indexed_components() {
-        let (Some(placement), Some(spec)) = (&component.placement, job.spec_of(index)) else {
+        let (Some(placement), Some(spec)) = (&component.placement, job.component_spec(index))
+        else {
             continue;
         };
         let tag = job.tag_of(plane.instance(), index, component.attempt);
@@ -62,7 +63,7 @@ fn output_readings(plane: &ControlPlane, job: &Job) -> Vec<OutputReading> {
             let Some((state, so_far)) = plane.inspection_state(site, &place) else {
                 continue;
             };
-            let name = job.name_of(index).unwrap_or_default();
+            let name = job.component_name(index).unwrap_or_default();
             readings.push(OutputReading {
                 what: format!("output {} of component {name}", output.path),
                 site: site.clone(),

@@ -58,7 +58,7 @@ impl ReadOnlyStore {
             engine,
             jobs,
             why,
-            rehearsals: Rehearsals::off(),
+            rehearsals: Rehearsals::disallowed(),
         }
     }
 
@@ -226,7 +226,7 @@ impl ControlPlanePort for ReadOnlyStore {
         Err(self.why.clone())
     }
 
-    fn read_only(&self) -> Option<&str> {
+    fn read_only_reason(&self) -> Option<&str> {
         Some(&self.why)
     }
 }

@@ -31,19 +31,21 @@ pub(super) async fn read_last_words(plane: &ControlPlane, job: &Job) -> Vec<Last
         .take(COMPONENTS);
     let told = failed.filter_map(|(index, component)| {
         let site = &component.placement.as_ref()?.site;
-        Some(read_of_component(plane, job, index, component, site))
+        Some(read_component_last_words(
+            plane, job, index, component, site,
+        ))
     });
     futures_util::future::join_all(told).await
 }
 
-async fn read_of_component(
+async fn read_component_last_words(
     plane: &ControlPlane,
     job: &Job,
     index: ComponentIndex,
     component: &Component,
     site: &SiteName,
 ) -> LastWordsReport {
-    let name = job.name_of(index).unwrap_or_default();
+    let name = job.component_name(index).unwrap_or_default();
     let tag = job.tag_of(plane.instance(), index, component.attempt);
     let log = ReadableFile::Log(tag, PayloadStream::Stderr);
     let read = tokio::time::timeout(PATIENCE, read_tail(plane, &job.owner, site, log)).await;

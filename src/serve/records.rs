@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use cospan_actors::api::{ApiRefusal, CommittedView};
-use cospan_actors::journal::view_of;
+use cospan_actors::journal::view_of_records;
 use cospan_domain::ids::{Epoch, InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::units;
@@ -39,7 +39,7 @@ pub(super) fn open_store(
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
         if damage.is_none() {
-            damage = loader.take_value(stored).err();
+            damage = loader.take_stored_value(stored).err();
         }
     })?;
     damage.map_or(Ok(()), Err)?;
@@ -60,7 +60,7 @@ pub(super) fn open_store(
     );
     Ok(FoundRecords::All(
         opened,
-        Box::new(view_of(loaded)),
+        Box::new(view_of_records(loaded)),
         remains,
     ))
 }

@@ -5,13 +5,13 @@ use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::DurationMs;
 
 use crate::api::v1::Instant;
-use crate::api::v1::reservation::{asks_at, part_name, unreserved_reports};
+use crate::api::v1::reservation::{part_name, reservation_request_at, unreserved_reports};
 use crate::api::v1::split::SplitReport;
 
 /// Describes the wait for reservations; `None` if the job does not wait for any.
 pub(super) fn describe_reservation_wait(job: &Job) -> Option<String> {
     job.reservation_terms()
-        .filter(|_| !job.claims_first() || job.is_being_reserved())?;
+        .filter(|_| !job.claims_first() || job.has_live_reservation_search())?;
     match (&job.phase, &job.reservation) {
         (JobPhase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
             describe_request(reservation)
@@ -52,7 +52,7 @@ pub(super) fn describe_next_step(job: &Job) -> Option<String> {
         return None;
     }
     let latest = Instant(latest);
-    let Some(at) = asks_at(job).map(Instant) else {
+    let Some(at) = reservation_request_at(job).map(Instant) else {
         return Some(format!(
             "no site is asked to promise it a start any more; it fails at {latest}"
         ));

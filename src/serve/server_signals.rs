@@ -44,7 +44,7 @@ pub(crate) fn listen() -> std::io::Result<SignalQueue> {
 
 fn handle_signal(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, String)>) {
     let asks = SignalRequest::of(signal);
-    let name = signals::name(signal);
+    let name = signals::signal_name(signal);
     match asks {
         SignalRequest::Nothing => info!(%name, "a signal that asks for nothing"),
         SignalRequest::Reread => drop(sender.send((asks, name))),

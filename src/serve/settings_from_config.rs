@@ -52,8 +52,8 @@ pub(crate) fn actor_settings(
             flexible: PolicyName::new(&config.placement.flexible_policy)?,
             weights: config.placement.weights,
             local_rate: config.placement.local_bandwidth,
-            lanes: site_kinds::partition_words(config.site.iter().map(|site| site.kind)),
-            beyond_wall_time: job.beyond_wall_time(),
+            lanes: site_kinds::partition_options(config.site.iter().map(|site| site.kind)),
+            beyond_wall_time: job.holding_beyond_wall_time(),
             site_keys: site_keys(config),
         },
         job,
@@ -127,7 +127,7 @@ fn job_parameters(config: &Config) -> JobParameters {
         claim_timeout: claim.claim_timeout,
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
-        claims_at: claims_at(config),
+        claims_at: site_claim_limits(config),
         go_lead: longest_of_kinds(config, site_kinds::gate_lead),
         go_lead_held: longest_of_kinds(config, site_kinds::gate_lead_held),
         gate_patience: site_kinds::GATE_PATIENCE,
@@ -148,7 +148,7 @@ fn job_parameters(config: &Config) -> JobParameters {
 }
 
 /// Limits of claims at sites that have limits of their own.
-fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimTimeLimits> {
+fn site_claim_limits(config: &Config) -> BTreeMap<SiteName, ClaimTimeLimits> {
     let own = config
         .site
         .iter()

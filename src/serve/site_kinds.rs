@@ -101,7 +101,7 @@ pub(super) fn settle_time(kind: SiteKind) -> DurationMs {
 }
 
 /// Prefixes of the options by which jobs choose partition and account at sites of these kinds.
-pub(super) fn partition_words(
+pub(super) fn partition_options(
     mut kinds: impl Iterator<Item = SiteKind>,
 ) -> Option<PartitionOptionPrefixes> {
     kinds.find_map(|kind| of_kind(kind).lanes)
@@ -146,7 +146,7 @@ impl SiteInputs<'_> {
             )?;
             let slurm =
                 cluster_config::slurm_config(section, section.root.clone(), self.agent.clone());
-            let source = SlurmSite::remote_source(&slurm, exec.clone())?;
+            let source = SlurmSite::remote_source_files(&slurm, exec.clone())?;
             self.ways.insert(section.name.clone(), exec);
             self.sources.insert(section.name.clone(), source);
         }
@@ -172,7 +172,7 @@ impl SiteInputs<'_> {
     }
 
     /// Lets a site of this machine also copy from sites that it does not see.
-    fn with_fetches(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
+    fn with_fetching(&self, site: Arc<dyn Site>) -> Arc<dyn Site> {
         if self.sources.is_empty() {
             site
         } else {
@@ -234,7 +234,7 @@ pub(super) async fn make_sites(
         } = (of_kind(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
         let place = cluster_config::identify_place(section);
-        if !site_roots::is_known(section, data) {
+        if !site_roots::is_known_root(section, data) {
             match initialise().await {
                 Ok(()) => {
                     cospan_durable::replace_file(&heard_of, place.as_bytes()).map_err(unusable)?
@@ -321,7 +321,7 @@ fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<ConfiguredSi
         })
     });
     Ok(ConfiguredSite {
-        site: ground.with_fetches(site),
+        site: ground.with_fetching(site),
         initialise,
         take,
         ssh: None,
@@ -344,11 +344,14 @@ fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<ConfiguredSi
         Some(exec) => {
             slurm.neighbours = ground.roots.clone();
             slurm.sources = ground.sources.clone();
-            SlurmSite::remote(slurm, exec.clone())?
+            SlurmSite::with_remote_root(slurm, exec.clone())?
         }
         None => {
             slurm.neighbours = ground.neighbour_roots(&section.name);
-            SlurmSite::new(slurm, Arc::new(ChildProcessExecutor::of_this_process()))?
+            SlurmSite::new(
+                slurm,
+                Arc::new(ChildProcessExecutor::with_process_environment()),
+            )?
         }
     });
     let made = site.clone();
@@ -363,7 +366,7 @@ fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<ConfiguredSi
     });
     let site: Arc<dyn Site> = match &ssh {
         Some(_) => site,
-        None => ground.with_fetches(site),
+        None => ground.with_fetching(site),
     };
     Ok(ConfiguredSite {
         site,

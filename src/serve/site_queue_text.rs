@@ -9,14 +9,14 @@ pub(super) fn describe_site_queues(job: &Job) -> Option<String> {
     if !job
         .components
         .iter()
-        .any(|component: &Component| component.acquisition().is_queued())
+        .any(|component: &Component| component.acquisition().waits_in_site_queue())
     {
         return None;
     }
     let each: Vec<String> = job
         .indexed_components()
         .map(|(index, component): (_, &Component)| {
-            let name = job.name_of(index).unwrap_or_default();
+            let name = job.component_name(index).unwrap_or_default();
             let site = component
                 .placement
                 .as_ref()

@@ -26,7 +26,7 @@ pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
     let operator = &record.operator;
     SiteReport {
         name: site.name.to_string(),
-        state: last.shown_state(site.state).into(),
+        state: last.state_text(site.state).into(),
         reason: match (reasons.first(), last.silent_since) {
             (Some(SiteObstacle::Unreachable { .. }), _) if last.out_of_order => {
                 last.trouble.as_deref().map(str::to_owned)

@@ -24,7 +24,7 @@ const WOULD_BE_CHOSEN: &str = "would-be-chosen";
 const NOT_PREFERRED: &str = "not-preferred";
 
 /// Sites of a placed job that the control plane does not know any more.
-pub(super) fn removed_sites<'a>(
+pub(super) fn unknown_sites<'a>(
     job: &'a Job,
     explanation: &JobExplanation,
 ) -> BTreeSet<&'a SiteName> {
@@ -306,7 +306,7 @@ fn placed_verdict(
         Some(_) => format!("; now: {}", list_obstacles(figures)),
     };
     let report = VerdictReport {
-        component: job.name_of(index),
+        component: job.component_name(index),
         site: Some(site.to_string()),
         code: placed_code(figures).into(),
         chosen: true,

@@ -285,7 +285,7 @@ fn a_site_that_left_the_configuration_is_named() {
         },
     );
     let explanation = explanation(WaitCause::Phase);
-    assert_eq!(removed_sites(&job, &explanation), [&site("utrecht")].into());
+    assert_eq!(unknown_sites(&job, &explanation), [&site("utrecht")].into());
     let reports = of_job(&job, &explanation, FIRST).shown;
     assert_eq!(reports[0].code, "not-configured");
     assert!(reports[0].detail.contains("no longer in the configuration"));
@@ -367,7 +367,7 @@ fn large(components: usize, sites: usize) -> (Job, JobExplanation) {
                 )
         })
         .collect();
-    let components = job.spec.names(components);
+    let components = job.spec.component_names(components);
     (
         job,
         JobExplanation {

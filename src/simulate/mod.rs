@@ -5,7 +5,7 @@
 //! are those of `cospan serve`. Simulated are the sites with their batch systems, local
 //! users and failing nodes, the links between them, and the clock.
 //!
-//! A [`SimulationStudy`] defines the runs: each [`StudyVariant`] under each seed. [`run`] returns a
+//! A [`SimulationStudy`] defines the runs: each [`StudyVariant`] under each seed. [`run_study`] returns a
 //! record of each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
@@ -25,6 +25,6 @@ pub mod workload;
 pub use flexco_study::FLEXCO;
 pub use reserving_jobs::ReservationWorkload;
 pub use rival_policies::{RIVALS, RivalPolicy, SubmissionCopies};
-pub use runs::{RunName, RunWatcher, SimulationStudy, StudyVariant, run};
+pub use runs::{RunName, RunWatcher, SimulationStudy, StudyVariant, run_study};
 pub use simulated_settings::simulated_settings;
 pub use single_run::{RunNotes, SimulateError};

@@ -57,7 +57,7 @@ impl RivalPolicy {
 
     /// The policy that places its jobs: Flexible Cluster Minimization, the default for flexible
     /// jobs.
-    pub fn policy() -> PolicyName {
+    pub fn placing_policy() -> PolicyName {
         PlacementDefaults::default().flexible
     }
 }

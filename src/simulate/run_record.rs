@@ -54,7 +54,7 @@ pub(super) fn run_record(
     let attempts = outcome
         .world
         .read(|world| attempt_rows(world, &outcome.rounds));
-    let bookings = outcome.bookings.all();
+    let bookings = outcome.bookings.all_reservations();
     let sites = outcome
         .world
         .read(|world| site_traces(world, &attempts, bookings, (began, busy, ended)));
@@ -77,7 +77,7 @@ pub(super) fn run_record(
 
 fn run_counters(outcome: &ExperimentOutcome<EndedJobFacts>) -> BTreeMap<String, u64> {
     let jobs = &outcome.jobs;
-    let bookings = outcome.bookings.all().len();
+    let bookings = outcome.bookings.all_reservations().len();
     let moves = outcome.bookings.move_count();
     let reserved = [
         ("reservations confirmed".to_owned(), bookings as u64),

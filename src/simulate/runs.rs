@@ -69,11 +69,11 @@ pub struct RunName {
 /// Receives the progress of runs; from several threads at once.
 pub trait RunWatcher: Send + Sync {
     /// A run begins.
-    fn begins(&self, run: &RunName, notes: &RunNotes);
+    fn run_begins(&self, run: &RunName, notes: &RunNotes);
     /// The run has come this far in its simulated time, and this many of its jobs have ended.
-    fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize);
+    fn run_goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize);
     /// The run has ended.
-    fn ends(&self, run: &RunName, record: &RunRecord);
+    fn run_ends(&self, run: &RunName, record: &RunRecord);
 }
 
 impl StudyVariant {
@@ -136,7 +136,7 @@ impl SimulationStudy {
 ///
 /// # Errors
 /// The first error of a run; no new run is begun then.
-pub fn run(
+pub fn run_study(
     study: &SimulationStudy,
     watcher: &Arc<dyn RunWatcher>,
 ) -> Result<Vec<RunRecord>, SimulateError> {
@@ -175,12 +175,13 @@ fn run_one(
     watcher: &Arc<dyn RunWatcher>,
 ) -> Result<RunRecord, SimulateError> {
     let ready = prepare_run(study, variant, name.seed)?;
-    watcher.begins(name, &ready.notes);
+    watcher.run_begins(name, &ready.notes);
     let hearing = watcher.clone();
     let run = name.clone();
-    let record = ready
-        .run_to_end(move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended))?;
-    watcher.ends(name, &record);
+    let record = ready.run_until_ended(move |at: Timestamp, ended| {
+        hearing.run_goes_on(&run, at.since(BEGINS), ended)
+    })?;
+    watcher.run_ends(name, &record);
     Ok(record)
 }
 

@@ -100,7 +100,7 @@ pub(super) fn prepare_run(
         ..study.workload.clone()
     };
     check_inputs(&options.inputs, &grid)?;
-    let mut workload = options.plan(&grid.processors_by_site(), BEGINS)?;
+    let mut workload = options.plan_workload(&grid.processors_by_site(), BEGINS)?;
     let name = format!("{} under seed {seed}", variant.label);
     let broken = |cause| SimulateError::Run {
         name: name.clone(),
@@ -217,7 +217,7 @@ fn draw_seed(seed: u64, purpose: &str) -> u64 {
 
 impl ReadyRun {
     /// Runs to the end; `progress` gets the simulated time and the number of jobs that ended.
-    pub(super) fn run_to_end(
+    pub(super) fn run_until_ended(
         self,
         progress: impl Fn(Timestamp, usize) + 'static,
     ) -> Result<RunRecord, SimulateError> {

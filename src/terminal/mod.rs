@@ -27,12 +27,13 @@ static SEAL: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Moves to the start of the line, and clears it.
-static CLEAR: LazyLock<String> = LazyLock::new(|| format!("{}{}", sequence("G"), sequence("2K")));
+static CLEAR: LazyLock<String> =
+    LazyLock::new(|| format!("{}{}", escape_sequence("G"), escape_sequence("2K")));
 
 static ERRORS: Mutex<Option<TerminalPrinter<Box<dyn Write + Send>>>> = Mutex::new(None);
 
 /// A sequence of ours for the terminal; `order` is the part behind `ESC [`.
-pub(crate) fn sequence(order: &str) -> String {
+pub(crate) fn escape_sequence(order: &str) -> String {
     format!("{}{order}", *SEAL)
 }
 
@@ -194,7 +195,7 @@ pub(crate) fn print_error(text: &str) {
 ///
 /// # Errors
 /// The data cannot be written.
-pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn print_error_bytes(bytes: &[u8]) -> io::Result<()> {
     with_stderr(|errors| errors.print_bytes(bytes))
 }
 

@@ -116,7 +116,7 @@ impl Uploads {
     }
 
     /// Finds an upload.
-    pub fn get(&self, id: &str) -> Option<Arc<Upload>> {
+    pub fn find_upload(&self, id: &str) -> Option<Arc<Upload>> {
         lock_mutex(&self.known).get(id).cloned()
     }
 
@@ -129,12 +129,12 @@ impl Uploads {
     ///
     /// # Errors
     /// It is too large, for its key or for the disk; or it cannot be written down.
-    pub fn begin(&self, announced: UploadRecord) -> Result<Arc<Upload>, UploadError> {
+    pub fn begin_upload(&self, announced: UploadRecord) -> Result<Arc<Upload>, UploadError> {
         let directory = self.directory()?;
         let mut known = lock_mutex(&self.known);
         let alike = known
             .values()
-            .find(|upload| lock_mutex(&upload.record).continues_as(&announced));
+            .find(|upload| lock_mutex(&upload.record).can_continue_as(&announced));
         if let Some(upload) = alike {
             let part = upload_files::open_part(directory, &lock_mutex(&upload.record).id)?;
             // The client means to continue: the upload must not become stale now.
@@ -282,7 +282,7 @@ impl Uploads {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn digest(&self, record: &UploadRecord) -> Result<Digest, UploadError> {
+    pub fn compute_digest(&self, record: &UploadRecord) -> Result<Digest, UploadError> {
         let mut file = File::open(upload_files::part_file(self.directory()?, &record.id))?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; 1 << 20];
@@ -332,7 +332,7 @@ impl Uploads {
     ///
     /// # Errors
     /// Its files cannot be removed.
-    pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
+    pub fn forget_upload(&self, upload: &Upload) -> Result<(), UploadError> {
         let directory = self.directory()?;
         let id = upload.record().id;
         upload_files::remove_if_present(&upload_files::part_file(directory, &id))?;

@@ -21,10 +21,10 @@ fn announced(owner: &str, name: &str, size: u64) -> UploadRecord {
 fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let first = uploads(home.path());
-    let upload = first.begin(announced("alice", "mesh", 6)).unwrap();
+    let upload = first.begin_upload(announced("alice", "mesh", 6)).unwrap();
     assert_eq!(first.append_piece(&upload, 0, b"abc").unwrap(), 3);
     let again = uploads(home.path());
-    let found = again.begin(announced("alice", "mesh", 6)).unwrap();
+    let found = again.begin_upload(announced("alice", "mesh", 6)).unwrap();
     assert_eq!(
         found.record(),
         upload.record(),
@@ -34,7 +34,7 @@ fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
     assert_eq!(again.append_piece(&found, 3, b"def").unwrap(), 6);
     assert_eq!(again.read_piece(&found.record(), 0, 10).unwrap(), b"abcdef");
     assert_eq!(
-        again.digest(&found.record()).unwrap().0,
+        again.compute_digest(&found.record()).unwrap().0,
         *blake3::hash(b"abcdef").as_bytes()
     );
 }
@@ -43,7 +43,7 @@ fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
 fn a_piece_that_is_not_the_next_or_too_long_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
-    let upload = uploads.begin(announced("alice", "mesh", 4)).unwrap();
+    let upload = uploads.begin_upload(announced("alice", "mesh", 4)).unwrap();
     uploads.append_piece(&upload, 0, b"ab").unwrap();
     for offset in [0, 1, 3] {
         let refused = uploads.append_piece(&upload, offset, b"c").unwrap_err();
@@ -64,21 +64,25 @@ fn a_piece_that_is_not_the_next_or_too_long_changes_nothing() {
 fn a_file_a_key_and_a_disk_have_bounds() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
-    let refused = |owner: &str, size| uploads.begin(announced(owner, "x", size)).unwrap_err();
+    let refused = |owner: &str, size| {
+        uploads
+            .begin_upload(announced(owner, "x", size))
+            .unwrap_err()
+    };
     assert!(matches!(
         refused("alice", 101),
         UploadError::TooLarge { most: 100, .. }
     ));
-    let first = uploads.begin(announced("alice", "a", 100)).unwrap();
+    let first = uploads.begin_upload(announced("alice", "a", 100)).unwrap();
     assert!(matches!(
         refused("alice", 51),
         UploadError::Quota { has: 100, .. }
     ));
-    uploads.begin(announced("bob", "b", 100)).unwrap();
-    uploads.forget(&first).unwrap();
+    uploads.begin_upload(announced("bob", "b", 100)).unwrap();
+    uploads.forget_upload(&first).unwrap();
     let refused = uploads.append_piece(&first, 0, b"late").unwrap_err();
     assert!(matches!(refused, UploadError::GivenUp), "{refused}");
-    uploads.begin(announced("alice", "c", 51)).unwrap();
+    uploads.begin_upload(announced("alice", "c", 51)).unwrap();
     let few = UploadSettings {
         directory: Some(home.path().join("few")),
         quota_files: 2,
@@ -86,15 +90,15 @@ fn a_file_a_key_and_a_disk_have_bounds() {
     };
     let few = Uploads::open(few);
     for name in ["a", "b"] {
-        few.begin(announced("alice", name, 0)).unwrap();
+        few.begin_upload(announced("alice", name, 0)).unwrap();
     }
-    few.begin(announced("alice", "b", 0)).unwrap();
-    let refused = few.begin(announced("alice", "c", 0)).unwrap_err();
+    few.begin_upload(announced("alice", "b", 0)).unwrap();
+    let refused = few.begin_upload(announced("alice", "c", 0)).unwrap_err();
     assert!(
         matches!(refused, UploadError::TooMany { most: 2 }),
         "{refused}"
     );
-    few.begin(announced("bob", "c", 0)).unwrap();
+    few.begin_upload(announced("bob", "c", 0)).unwrap();
     let settings = UploadSettings {
         directory: Some(home.path().join("large")),
         max_bytes: u64::MAX,
@@ -102,7 +106,7 @@ fn a_file_a_key_and_a_disk_have_bounds() {
         ..UploadSettings::default()
     };
     let large = Uploads::open(settings)
-        .begin(announced("alice", "x", 1 << 60))
+        .begin_upload(announced("alice", "x", 1 << 60))
         .unwrap_err();
     assert!(matches!(large, UploadError::DiskFull { .. }), "{large}");
 }
@@ -111,7 +115,7 @@ fn a_file_a_key_and_a_disk_have_bounds() {
 fn what_cannot_be_read_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     uploads(home.path())
-        .begin(announced("alice", "a", 1))
+        .begin_upload(announced("alice", "a", 1))
         .unwrap();
     let strange = home.path().join("uploads/strange.json");
     std::fs::File::create(&strange)
@@ -128,8 +132,11 @@ fn what_cannot_be_read_is_left_alone() {
 fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
     let home = tempfile::tempdir().unwrap();
     let first = uploads(home.path());
-    let open = first.begin(announced("alice", "open", 3)).unwrap().record();
-    let placed = first.begin(announced("alice", "placed", 3)).unwrap();
+    let open = first
+        .begin_upload(announced("alice", "open", 3))
+        .unwrap()
+        .record();
+    let placed = first.begin_upload(announced("alice", "placed", 3)).unwrap();
     first
         .record_placed(&placed, "delft".parse().unwrap())
         .unwrap();
@@ -153,7 +160,7 @@ fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
         "what goes on is left"
     );
     assert_eq!(
-        again.get(&placed.record().id).unwrap().record(),
+        again.find_upload(&placed.record().id).unwrap().record(),
         placed.record()
     );
 }
@@ -163,7 +170,7 @@ fn only_the_same_announcement_of_the_same_key_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
     let first = uploads
-        .begin(announced("alice", "mesh", 6))
+        .begin_upload(announced("alice", "mesh", 6))
         .unwrap()
         .record();
     let others = [
@@ -180,11 +187,11 @@ fn only_the_same_announcement_of_the_same_key_goes_on() {
         },
     ];
     for other in others {
-        assert_ne!(uploads.begin(other).unwrap().record().id, first.id);
+        assert_ne!(uploads.begin_upload(other).unwrap().record().id, first.id);
     }
     assert_eq!(
         uploads
-            .begin(announced("alice", "mesh", 6))
+            .begin_upload(announced("alice", "mesh", 6))
             .unwrap()
             .record()
             .id,

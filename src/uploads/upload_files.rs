@@ -88,7 +88,9 @@ pub(super) fn find_records(directory: &Path) -> Vec<UploadRecord> {
             }
             // An earlier version gave these names to unfinished files.
             (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
-            _ => file.file_name().is_some_and(cospan_durable::is_half_made),
+            _ => file
+                .file_name()
+                .is_some_and(cospan_durable::is_temporary_name),
         },
     ) {
         if let Err(error) = remove_if_present(file) {

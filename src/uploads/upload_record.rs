@@ -86,7 +86,7 @@ impl UploadRecord {
     }
 
     /// Returns true if the upload is open, and `announced` announces the same.
-    pub fn continues_as(&self, announced: &UploadRecord) -> bool {
+    pub fn can_continue_as(&self, announced: &UploadRecord) -> bool {
         let alike = Self {
             id: self.id.clone(),
             touched: self.touched.clone(),

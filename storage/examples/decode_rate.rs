@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let cpu = cpu_seconds();
         let mut loader = RecordLoader::default();
         for stored in stored {
-            loader.take_value(stored)?;
+            loader.take_stored_value(stored)?;
         }
         let loaded = loader.finish()?;
         let took = begun.elapsed().as_secs_f64();
@@ -113,7 +113,7 @@ fn measure_opening(
         let mut problem = Ok(());
         let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut |stored| {
             if problem.is_ok() {
-                problem = loader.take_value(stored);
+                problem = loader.take_stored_value(stored);
             }
         })?;
         problem?;

@@ -39,26 +39,29 @@ pub fn accept_loss(
     options: &StoreOptions,
 ) -> Result<Option<AcceptedLoss>, StoreError> {
     let was_there = options.read_floor()?.is_some();
-    if !was_there && !StoreMarker::is_in(path) {
+    if !was_there && !StoreMarker::is_store_in(path) {
         let problem = "there is no store in it; name the data directory".into();
         return Err(StoreError::NotADirectory {
             path: path.display().to_string(),
             problem,
         });
     }
-    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::create_and_lock(path, options.lock_wait)?;
     let mut floor = options.floor_file()?;
     let marker = StoreMarker::read(&directory)?;
     let Some(StoreDescription { marker, known, gap }) =
-        describe_lost(&directory, marker, floor.as_ref(), options)?
+        describe_store(&directory, marker, floor.as_ref(), options)?
     else {
         return Ok(None);
     };
-    marker.expect_engine(&directory, options.engine)?;
+    marker.check_engine(&directory, options.engine)?;
     let place = directory.place_text();
     let (whole, mut engine) = catch_panics(&place, || {
         let mut engine = options.open_engine(&directory)?;
-        Ok((read_whole(&mut engine, &place, marker.instance)?, engine))
+        Ok((
+            read_whole_store(&mut engine, &place, marker.instance)?,
+            engine,
+        ))
     })?;
     let Some(gap) = gap.or_else(|| known.find_gap(&place, whole.found)) else {
         return Ok(None);
@@ -68,12 +71,12 @@ pub fn accept_loss(
         next_job: reached,
         ..whole.tally
     };
-    let (epoch, seq) = continue_after(&mut engine, known.floor, tally.next_job)?;
+    let (epoch, seq) = continue_after_floor(&mut engine, known.floor, tally.next_job)?;
     drop(engine);
     let instance = marker.instance;
     marker.with_progress(epoch, seq).write(&directory)?;
     if let Some(floor) = &mut floor {
-        floor.reset(instance, tally.to_floor(epoch, seq))?;
+        floor.reset_floor(instance, tally.to_floor(epoch, seq))?;
     }
     let next_job = tally.next_job;
     let live_jobs = tally.live_jobs;
@@ -93,7 +96,7 @@ struct StoreDescription {
     gap: Option<StoreGap>,
 }
 
-fn describe_lost(
+fn describe_store(
     directory: &LockedDirectory,
     marker: Option<StoreMarker>,
     floor: Option<&FloorFile>,
@@ -140,7 +143,7 @@ struct StoreReadOutcome {
 }
 
 /// Reads all of a store; an empty one is founded.
-fn read_whole<E: StorageEngine>(
+fn read_whole_store<E: StorageEngine>(
     engine: &mut E,
     place: &str,
     instance: InstanceId,
@@ -148,7 +151,7 @@ fn read_whole<E: StorageEngine>(
     let reader = engine.reader();
     let Some(format) = take_over::read_format(&*reader, place)? else {
         drop(reader);
-        take_over::found_store(engine, instance)?;
+        take_over::create_empty_store(engine, instance)?;
         return Ok(StoreReadOutcome {
             found: FoundStore::Empty,
             tally: StoreJobCounts::default(),
@@ -163,14 +166,14 @@ fn read_whole<E: StorageEngine>(
 }
 
 /// Sets the store's own values to continue after the known floor.
-fn continue_after<E: StorageEngine>(
+fn continue_after_floor<E: StorageEngine>(
     engine: &mut E,
     known: StoreFloor,
     next_job: JobId,
 ) -> Result<(Epoch, Seq), StoreError> {
     let value = small_records::next_job_value(next_job)?;
     let mut reached = (Epoch(0), Seq(0));
-    engine.exclusively(&mut |txn| {
+    engine.run_exclusively(&mut |txn| {
         let mut ledger = decide_group::read_ledger(txn)?;
         ledger.seq = Seq(ledger.seq.max(known.seq).0.saturating_add(1));
         let epoch = Epoch(

@@ -9,7 +9,7 @@ use cospan_domain::ids::{Epoch, InstanceId};
 use crate::engine_port::EngineReader;
 use crate::open::{
     EngineKind, FloorFileContent, LockedDirectory, StoreMarker, StoreOptions, catch_panics,
-    combine_known,
+    combine_known_floors,
 };
 use crate::port::{StoreError, StoredValue};
 use crate::record::RecordLoader;
@@ -31,15 +31,15 @@ pub struct StoreCheckReport {
 /// Work on a copy: opening an engine may change its files.
 ///
 /// Fails if the store cannot be opened at all: in use, newer, or not there.
-pub fn check(path: &Path, options: &StoreOptions) -> Result<StoreCheckReport, StoreError> {
+pub fn check_store(path: &Path, options: &StoreOptions) -> Result<StoreCheckReport, StoreError> {
     let mut report = StoreCheckReport::default();
     let kept = options.read_floor()?;
     if let Some(kept) = &kept
-        && !StoreMarker::is_in(path)
+        && !StoreMarker::is_store_in(path)
     {
         let gap = kept
             .known
-            .demand_complete(&path.display().to_string(), FoundStore::Missing);
+            .check_complete(&path.display().to_string(), FoundStore::Missing);
         report.damage.extend(gap.err());
         return Ok(report);
     }
@@ -59,7 +59,7 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<StoreCheckReport, St
     }
     let mut loader = RecordLoader::default();
     let walked = wreck.examine_values(&mut |found| {
-        match found.and_then(|stored| loader.take_value(stored)) {
+        match found.and_then(|stored| loader.take_stored_value(stored)) {
             Ok(()) => report.records += 1,
             Err(error) => report.damage.push(error),
         }
@@ -93,7 +93,7 @@ impl UncheckedStore {
             });
         }
         let lock_wait = StoreOptions::new(EngineKind::ALL[0]).lock_wait;
-        let directory = LockedDirectory::prepare(path, lock_wait)?;
+        let directory = LockedDirectory::create_and_lock(path, lock_wait)?;
         let marker = match StoreMarker::read(&directory) {
             Ok(Some(marker)) => Ok(marker),
             Ok(None) => {
@@ -106,13 +106,13 @@ impl UncheckedStore {
             Err(error @ StoreError::Damaged { .. }) => Err(error.to_string()),
             Err(error) => return Err(error),
         };
-        let named = marker.as_ref().ok().and_then(StoreMarker::engine);
+        let named = marker.as_ref().ok().and_then(StoreMarker::engine_kind);
         let engine = named
             .or_else(|| {
                 EngineKind::ALL
                     .iter()
                     .copied()
-                    .find(|kind| path.join(kind.data_file()).exists())
+                    .find(|kind| path.join(kind.data_file_name()).exists())
             })
             .ok_or_else(|| StoreError::Damaged {
                 place: directory.place_text(),
@@ -132,29 +132,29 @@ impl UncheckedStore {
     /// Checks that everything is there that was ever durable, as far as that is known.
     fn verify_complete(&self, kept: Option<&FloorFileContent>) -> Result<(), StoreError> {
         let known = match &self.marker {
-            Ok(marker) => combine_known(&self.directory, marker, kept)?,
+            Ok(marker) => combine_known_floors(&self.directory, marker, kept)?,
             Err(_) => KnownFloor::default(),
         };
         let Some(format) = take_over::read_format(&*self.reader, &self.place)? else {
-            return known.demand_complete(&self.place, FoundStore::Empty);
+            return known.check_complete(&self.place, FoundStore::Empty);
         };
         let (ledger, tally) = take_over::verify_ledger(&*self.reader, format, &mut |_| {})?;
         let epoch = take_over::read_epoch(&*self.reader)?;
-        known.demand_complete(
+        known.check_complete(
             &self.place,
             FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
         )
     }
 
     /// Returns instance and epoch of the store, as far as they can be read.
-    pub(crate) fn identity(&self) -> (InstanceId, Epoch) {
+    pub(crate) fn instance_and_epoch(&self) -> (InstanceId, Epoch) {
         let marker = self.marker.as_ref().ok();
         let instance = self
-            .own_value(INSTANCE_KEY)
+            .read_own_value(INSTANCE_KEY)
             .and_then(|value| store_totals::parse_text(INSTANCE_KEY, &value).ok())
             .or(marker.map(|marker| marker.instance));
         let epoch = self
-            .own_value(EPOCH_KEY)
+            .read_own_value(EPOCH_KEY)
             .and_then(|value| store_totals::parse_text(EPOCH_KEY, &value).ok())
             .max(marker.map(|marker| marker.epoch));
         (
@@ -163,8 +163,8 @@ impl UncheckedStore {
         )
     }
 
-    fn own_value(&self, key: &[u8]) -> Option<Vec<u8>> {
-        catch_panics(&self.place, || scans::read_own(&*self.reader, key)).ok()
+    fn read_own_value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        catch_panics(&self.place, || scans::read_own_value(&*self.reader, key)).ok()
     }
 
     /// Visits every value that can be read, and the damage of the others.

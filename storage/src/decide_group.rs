@@ -67,8 +67,8 @@ pub(crate) fn decide_group<E: StorageEngine>(
 ) -> Result<AppendGroupOutcome, StoreError> {
     let mut group = Some(group);
     let mut decided = AppendGroupOutcome::default();
-    engine.exclusively(&mut |txn| {
-        let mut sitting = GroupDecision::open_sitting(txn, tally)?;
+    engine.run_exclusively(&mut |txn| {
+        let mut sitting = GroupDecision::begin_decision(txn, tally)?;
         let group = group.take().unwrap_or_default();
         decided.outcomes.reserve_exact(group.len());
         for pending in group {
@@ -95,7 +95,7 @@ struct GroupDecision<'a> {
 }
 
 impl<'a> GroupDecision<'a> {
-    fn open_sitting(
+    fn begin_decision(
         txn: &'a mut dyn EngineTransaction,
         tally: &'a mut StoreJobCounts,
     ) -> Result<Self, StoreError> {
@@ -150,8 +150,8 @@ impl<'a> GroupDecision<'a> {
         let next = KeyVersion(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
-                self.tally.see_value(&change.key.0, next, &value);
-                let (head, bytes) = envelope::seal(&change.key.0, next, &value);
+                self.tally.note_next_job(&change.key.0, next, &value);
+                let (head, bytes) = envelope::seal_value(&change.key.0, next, &value);
                 (Some(head), Some(bytes))
             }
             None => (None, None),
@@ -206,7 +206,7 @@ pub(crate) fn update_ledger(
 
 /// Returns the write that stores the ledger.
 pub(crate) fn ledger_write(ledger: &StoreChecksum) -> (StoreKey, Option<Vec<u8>>) {
-    let (_, bytes) = envelope::seal(LEDGER_KEY, KeyVersion(ledger.seq.0), &ledger.encode());
+    let (_, bytes) = envelope::seal_value(LEDGER_KEY, KeyVersion(ledger.seq.0), &ledger.encode());
     (StoreKey(LEDGER_KEY.into()), Some(bytes))
 }
 
@@ -214,7 +214,7 @@ fn read_head(
     txn: &mut dyn EngineTransaction,
     key: &[u8],
 ) -> Result<Option<EnvelopeHead>, StoreError> {
-    let open = envelope::opener(txn.is_memory());
+    let open = envelope::opener_for(txn.is_memory());
     let mut head = None;
     txn.get(key, &mut |stored| {
         head = Some(open(key, stored)?.0);
@@ -225,18 +225,18 @@ fn read_head(
 
 /// Reads the stored ledger.
 pub(crate) fn read_ledger(txn: &mut dyn EngineTransaction) -> Result<StoreChecksum, StoreError> {
-    let open = envelope::opener(txn.is_memory());
+    let open = envelope::opener_for(txn.is_memory());
     let mut ledger = None;
     txn.get(LEDGER_KEY, &mut |stored| {
         ledger = Some(StoreChecksum::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
-    ledger.ok_or_else(|| store_totals::damaged_own(LEDGER_KEY, "it is missing"))
+    ledger.ok_or_else(|| store_totals::damaged_own_key_error(LEDGER_KEY, "it is missing"))
 }
 
 /// Reads the stored epoch.
 pub(crate) fn read_epoch(txn: &mut dyn EngineTransaction) -> Result<Epoch, StoreError> {
-    let open = envelope::opener(txn.is_memory());
+    let open = envelope::opener_for(txn.is_memory());
     let mut epoch = None;
     txn.get(EPOCH_KEY, &mut |stored| {
         epoch = Some(store_totals::parse_text(
@@ -245,5 +245,5 @@ pub(crate) fn read_epoch(txn: &mut dyn EngineTransaction) -> Result<Epoch, Store
         )?);
         Ok(())
     })?;
-    epoch.ok_or_else(|| store_totals::damaged_own(EPOCH_KEY, "it is missing"))
+    epoch.ok_or_else(|| store_totals::damaged_own_key_error(EPOCH_KEY, "it is missing"))
 }

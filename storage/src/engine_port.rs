@@ -17,7 +17,7 @@ pub(crate) type EntryVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlo
 /// A place that keeps bytes by key. One thread at a time uses it.
 pub(crate) trait StorageEngine: Send {
     /// Runs `work` while nobody else writes.
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>;
@@ -27,11 +27,11 @@ pub(crate) trait StorageEngine: Send {
 }
 
 impl StorageEngine for Box<dyn StorageEngine> {
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        (**self).exclusively(work)
+        (**self).run_exclusively(work)
     }
 
     fn reader(&self) -> Arc<dyn EngineReader> {

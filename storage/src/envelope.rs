@@ -81,7 +81,7 @@ fn hash_joined<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// Returns the bytes to store for a value, and its head.
-pub(crate) fn seal(key: &[u8], version: KeyVersion, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
+pub(crate) fn seal_value(key: &[u8], version: KeyVersion, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
     let head = EnvelopeHead::from_value(key, version, value);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
     bytes.push(SHAPE);
@@ -97,21 +97,28 @@ pub(crate) type EnvelopeOpener =
 
 /// Returns the opener for memory of this process, or for other stores. Checking the checksums of
 /// memory would be a large part of the work of a simulated control plane.
-pub(crate) fn opener(is_memory: bool) -> EnvelopeOpener {
-    if is_memory { open_intact } else { open }
+pub(crate) fn opener_for(is_memory: bool) -> EnvelopeOpener {
+    if is_memory {
+        open_unchecked
+    } else {
+        open_envelope
+    }
 }
 
 /// Returns head and value of stored bytes, after checking that they are as sealed.
 ///
 /// # Errors
 /// Fails with [`StoreError::Damaged`], naming the key.
-pub(crate) fn open<'a>(
+pub(crate) fn open_envelope<'a>(
     key: &[u8],
     stored: &'a [u8],
 ) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
-    let (head, value) = open_intact(key, stored)?;
+    let (head, value) = open_unchecked(key, stored)?;
     if EnvelopeHead::from_value(key, head.version, value) != head {
-        return Err(damaged(key, "its checksum does not fit its content"));
+        return Err(damaged_value_error(
+            key,
+            "its checksum does not fit its content",
+        ));
     }
     Ok((head, value))
 }
@@ -120,24 +127,30 @@ pub(crate) fn open<'a>(
 ///
 /// # Errors
 /// Fails if they are no stored value at all.
-fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
+fn open_unchecked<'a>(
+    key: &[u8],
+    stored: &'a [u8],
+) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
     let Some((header, value)) = stored.split_at_checked(HEADER_BYTES) else {
-        return Err(damaged(key, "the value is cut short"));
+        return Err(damaged_value_error(key, "the value is cut short"));
     };
     let (shape, rest) = header.split_at(1);
     let (version, crc) = rest.split_at(8);
     if shape != [SHAPE] {
-        return Err(damaged(key, "the value is of a shape that nobody wrote"));
+        return Err(damaged_value_error(
+            key,
+            "the value is of a shape that nobody wrote",
+        ));
     }
     let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
-        return Err(damaged(key, "the value is cut short"));
+        return Err(damaged_value_error(key, "the value is cut short"));
     };
     let version = KeyVersion(u64::from_le_bytes(version));
     let crc = u32::from_le_bytes(crc);
     Ok((EnvelopeHead { version, crc }, value))
 }
 
-fn damaged(key: &[u8], problem: &str) -> StoreError {
+fn damaged_value_error(key: &[u8], problem: &str) -> StoreError {
     StoreError::Damaged {
         place: format!("{:?}", StoreKey(key.into())),
         problem: problem.into(),
@@ -154,38 +167,41 @@ mod tests {
         for length in 1..=long.len() {
             let key = &long[..length];
             let other = [&long[..length - 1], b"x"].concat();
-            let (head, bytes) = seal(key, KeyVersion(7), b"value");
-            assert!(open(&other, &bytes).is_err(), "{length}");
+            let (head, bytes) = seal_value(key, KeyVersion(7), b"value");
+            assert!(open_envelope(&other, &bytes).is_err(), "{length}");
             assert_ne!(head.fingerprint(key), head.fingerprint(&other), "{length}");
         }
     }
 
     #[test]
     fn what_was_sealed_is_opened_as_it_was() {
-        let (head, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
-        assert_eq!(open(b"j/1/h", &bytes).unwrap(), (head, &b"value"[..]));
+        let (head, bytes) = seal_value(b"j/1/h", KeyVersion(7), b"value");
+        assert_eq!(
+            open_envelope(b"j/1/h", &bytes).unwrap(),
+            (head, &b"value"[..])
+        );
     }
 
     #[test]
     fn any_flipped_bit_and_any_cut_is_noticed_and_named() {
-        let (_, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
+        let (_, bytes) = seal_value(b"j/1/h", KeyVersion(7), b"value");
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let error = open(b"j/1/h", &flipped).unwrap_err().to_string();
+            let error = open_envelope(b"j/1/h", &flipped).unwrap_err().to_string();
             assert!(
                 error.contains("j/1/h") && error.contains("check"),
                 "{error}"
             );
         }
         for length in 0..bytes.len() {
-            assert!(open(b"j/1/h", &bytes[..length]).is_err());
+            assert!(open_envelope(b"j/1/h", &bytes[..length]).is_err());
         }
     }
 
     #[test]
     fn a_value_under_another_key_is_noticed() {
-        let (_, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
-        assert!(open(b"j/2/h", &bytes).is_err());
+        let (_, bytes) = seal_value(b"j/1/h", KeyVersion(7), b"value");
+        assert!(open_envelope(b"j/2/h", &bytes).is_err());
     }
 }

@@ -38,14 +38,17 @@ pub enum ExportError {
 ///
 /// # Errors
 /// Fails if the store cannot be read, a value is damaged, or `out` cannot be written.
-pub fn export(opened: &OpenedStore, out: &mut dyn Write) -> Result<ExportOutcome, ExportError> {
+pub fn export_store(
+    opened: &OpenedStore,
+    out: &mut dyn Write,
+) -> Result<ExportOutcome, ExportError> {
     export_journal(&*opened.journal, opened.instance, opened.epoch, out)
 }
 
 /// Exports the content of a journal, as the store of this control plane.
 ///
 /// # Errors
-/// As for [`export`].
+/// As for [`export_store`].
 pub fn export_journal(
     journal: &dyn Journal,
     instance: InstanceId,
@@ -54,7 +57,7 @@ pub fn export_journal(
 ) -> Result<ExportOutcome, ExportError> {
     let mut writer = ExportWriter::write_header(out, instance, epoch)?;
     let mut failed = None;
-    journal.scan(b"", &mut |stored| match writer.record(&stored) {
+    journal.scan(b"", &mut |stored| match writer.write_value(&stored) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             failed = Some(error);
@@ -76,12 +79,12 @@ pub fn export_damaged(
     out: &mut dyn Write,
 ) -> Result<ExportOutcome, ExportError> {
     let wreck = crate::check::UncheckedStore::open(path)?;
-    let (instance, epoch) = wreck.identity();
+    let (instance, epoch) = wreck.instance_and_epoch();
     let mut writer = ExportWriter::write_header(out, instance, epoch)?;
     let mut failed = None;
     let walked = wreck.examine_values(&mut |found| {
         let written = match found {
-            Ok(stored) => writer.record(&stored),
+            Ok(stored) => writer.write_value(&stored),
             Err(_) => {
                 writer.exported.damaged += 1;
                 Ok(())
@@ -119,7 +122,7 @@ impl<'a> ExportWriter<'a> {
             hasher: blake3::Hasher::new(),
             exported: ExportOutcome::default(),
         };
-        writer.line(&ExportHeader {
+        writer.write_line(&ExportHeader {
             cospan_export: STREAM,
             format: crate::store_totals::FORMAT,
             instance: instance.to_string(),
@@ -128,12 +131,12 @@ impl<'a> ExportWriter<'a> {
         Ok(writer)
     }
 
-    fn record(&mut self, stored: &StoredValue) -> std::io::Result<()> {
+    fn write_value(&mut self, stored: &StoredValue) -> std::io::Result<()> {
         self.exported.records += 1;
-        self.line(&ExportLine::from_stored(stored))
+        self.write_line(&ExportLine::from_stored(stored))
     }
 
-    fn line(&mut self, line: &impl serde::Serialize) -> std::io::Result<()> {
+    fn write_line(&mut self, line: &impl serde::Serialize) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         self.hasher.update(&bytes);
@@ -143,7 +146,7 @@ impl<'a> ExportWriter<'a> {
     fn write_end(mut self) -> std::io::Result<ExportOutcome> {
         let blake3 = self.hasher.finalize().to_hex().to_string();
         let exported = self.exported;
-        self.line(&ExportEnd {
+        self.write_line(&ExportEnd {
             end: exported.records,
             damaged: exported.damaged,
             blake3,

@@ -62,12 +62,12 @@ pub enum ImportError {
 /// # Errors
 /// Fails if the directory is not empty or cannot be used, or if the export is cut short, changed,
 /// or newer. The directory is empty again then.
-pub fn import(
+pub fn import_store(
     path: &Path,
     options: &StoreOptions,
     input: &mut dyn BufRead,
 ) -> Result<ImportOutcome, ImportError> {
-    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::create_and_lock(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
         return Err(ImportError::NotEmpty {
@@ -107,7 +107,7 @@ fn fill_store(
             ImportLine::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
                 batch
                     .tally
-                    .see_value(&stored.key.0, stored.version, &stored.value);
+                    .note_next_job(&stored.key.0, stored.version, &stored.value);
             }
             ImportLine::Record(stored) => {
                 batch.add_values(adoption.take_value(stored), &mut engine)?
@@ -121,12 +121,12 @@ fn fill_store(
     let lost = before.map(|kept| kept.instance);
     let given_out = before.map(|kept| kept.known.floor.next_job);
     batch.add_next_job(given_out.unwrap_or_default(), &mut engine)?;
-    batch.flush(&mut engine)?;
+    batch.write_batch(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
     let records = batch.records;
     let ledger = batch.ledger;
     let tally = batch.tally;
-    take_over::write_owner(
+    take_over::write_new_store(
         &mut engine,
         StoreOwner { instance, epoch },
         ledger,
@@ -134,7 +134,7 @@ fn fill_store(
     )?;
     drop(engine);
     floor.map_or(Ok(()), |mut floor| {
-        floor.reset(instance, tally.to_floor(epoch, ledger.seq))
+        floor.reset_floor(instance, tally.to_floor(epoch, ledger.seq))
     })?;
     let mut marker = StoreMarker::new(options.engine, instance, epoch, ledger.seq);
     marker.former.push(exported_from);
@@ -174,7 +174,7 @@ impl ImportBatch {
         }
         self.tally.next_job = next;
         let value = small_records::next_job_value(next)?;
-        self.add(
+        self.add_value(
             StoredValue {
                 key: StoreKey::from(keys::NEXT_JOB),
                 version: KeyVersion(1),
@@ -191,15 +191,15 @@ impl ImportBatch {
     ) -> Result<(), StoreError> {
         values
             .into_iter()
-            .try_for_each(|stored| self.add(stored, engine))
+            .try_for_each(|stored| self.add_value(stored, engine))
     }
 
-    fn add(
+    fn add_value(
         &mut self,
         stored: StoredValue,
         engine: &mut Box<dyn StorageEngine>,
     ) -> Result<(), StoreError> {
-        let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
+        let (head, bytes) = envelope::seal_value(&stored.key.0, stored.version, &stored.value);
         self.ledger.add(&stored.key.0, head);
         self.tally.count_key(&stored.key.0, false, true);
         self.records += 1;
@@ -207,13 +207,13 @@ impl ImportBatch {
         self.bytes += bytes.len();
         self.writes.push((stored.key, Some(bytes)));
         if self.bytes >= BATCH_BYTES {
-            self.flush(engine)
+            self.write_batch(engine)
         } else {
             Ok(())
         }
     }
 
-    fn flush(&mut self, engine: &mut Box<dyn StorageEngine>) -> Result<(), StoreError> {
+    fn write_batch(&mut self, engine: &mut Box<dyn StorageEngine>) -> Result<(), StoreError> {
         self.bytes = 0;
         take_over::commit_writes(engine, std::mem::take(&mut self.writes))
     }

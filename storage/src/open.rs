@@ -56,7 +56,7 @@ impl EngineKind {
     }
 
     /// Returns the name of its data file.
-    pub(crate) fn data_file(self) -> &'static str {
+    pub(crate) fn data_file_name(self) -> &'static str {
         match self {
             #[cfg(feature = "sled")]
             EngineKind::Sled => "db",
@@ -164,20 +164,20 @@ pub fn open_and_load(
         .try_exists()
         .map_err(|source| io_error(path, "looked at", source))?
     {
-        demand_missing(path, options)?;
+        check_none_lost(path, options)?;
     }
-    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::create_and_lock(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     let marker = match StoreMarker::read(&directory)? {
         Some(marker) => marker,
         None => {
-            demand_missing(path, options)?;
+            check_none_lost(path, options)?;
             StoreMarker::create(&directory, options.engine, draw_instance()?)?
         }
     };
-    marker.expect_engine(&directory, options.engine)?;
+    marker.check_engine(&directory, options.engine)?;
     let known = floor.as_ref().and_then(|file| file.kept.as_ref());
-    marker.discard_unused(&directory, known.map(|kept| kept.known.floor.epoch));
+    marker.remove_unused_engine_files(&directory, known.map(|kept| kept.known.floor.epoch));
     StoreOpening {
         directory,
         marker,
@@ -185,17 +185,17 @@ pub fn open_and_load(
         options,
         sink,
     }
-    .open_started(load)
+    .open_store(load)
 }
 
 /// # Errors
 /// Fails if there is no store, but there was one.
-fn demand_missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
+fn check_none_lost(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     let known = options
         .read_floor()?
         .map(|kept| kept.known)
         .unwrap_or_default();
-    known.demand_complete(&path.display().to_string(), FoundStore::Missing)
+    known.check_complete(&path.display().to_string(), FoundStore::Missing)
 }
 
 /// Checks what [`open`] would say of the store before it reads it: that nothing is wrong, or that
@@ -206,12 +206,12 @@ fn demand_missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError>
 /// As for [`open`].
 pub fn check_openable(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     if !path.exists() {
-        return demand_missing(path, options);
+        return check_none_lost(path, options);
     }
-    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::create_and_lock(path, options.lock_wait)?;
     match StoreMarker::read(&directory)? {
-        Some(marker) => marker.expect_engine(&directory, options.engine),
-        None => demand_missing(path, options),
+        Some(marker) => marker.check_engine(&directory, options.engine),
+        None => check_none_lost(path, options),
     }
 }
 
@@ -234,7 +234,7 @@ struct StoreOpening<'a> {
 }
 
 impl StoreOpening<'_> {
-    fn open_started(self, load: &mut dyn FnMut(StoredValue)) -> Result<OpenedStore, StoreError> {
+    fn open_store(self, load: &mut dyn FnMut(StoredValue)) -> Result<OpenedStore, StoreError> {
         let Self {
             directory,
             mut marker,
@@ -244,7 +244,7 @@ impl StoreOpening<'_> {
         } = self;
         let place = directory.place_text();
         let instance = marker.instance;
-        let known = combine_known(
+        let known = combine_known_floors(
             &directory,
             &marker,
             floor.as_ref().and_then(|file| file.kept.as_ref()),
@@ -279,7 +279,7 @@ impl StoreOpening<'_> {
 ///
 /// # Errors
 /// Fails if they are of different stores.
-pub(crate) fn combine_known(
+pub(crate) fn combine_known_floors(
     directory: &LockedDirectory,
     marker: &StoreMarker,
     kept: Option<&FloorFileContent>,
@@ -290,7 +290,7 @@ pub(crate) fn combine_known(
         instance: marker.instance,
         of: kept.instance,
     };
-    kept.known.demand_complete(&directory.place_text(), both)?;
+    kept.known.check_complete(&directory.place_text(), both)?;
     Ok(kept.known.clone().combine(told))
 }
 
@@ -335,10 +335,10 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             let path = home.path().join("store");
             let options = StoreOptions::new(engine);
-            let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
+            let directory = LockedDirectory::create_and_lock(&path, Duration::ZERO).unwrap();
             let instance = draw_instance().unwrap();
             StoreMarker::create(&directory, engine, instance).unwrap();
-            for file in [engine.data_file(), "conf"] {
+            for file in [engine.data_file_name(), "conf"] {
                 std::fs::write(path.join(file), left).unwrap();
             }
             drop(directory);
@@ -347,7 +347,7 @@ mod tests {
             opened.journal.close();
             drop(opened);
             // What was opened once is never made anew.
-            std::fs::write(path.join(engine.data_file()), left).unwrap();
+            std::fs::write(path.join(engine.data_file_name()), left).unwrap();
             assert!(open(&path, &options, Arc::new(|_| {})).is_err());
         }
     }
@@ -369,7 +369,7 @@ mod tests {
             let epoch = first.epoch;
             drop(first);
             let mark_anew = || {
-                let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
+                let directory = LockedDirectory::create_and_lock(&path, Duration::ZERO).unwrap();
                 StoreMarker::create(&directory, *engine, instance).unwrap();
             };
             mark_anew();
@@ -387,10 +387,10 @@ mod tests {
     fn a_marker_that_was_never_whole_is_removed_and_nothing_else() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("store");
-        drop(LockedDirectory::prepare(&path, Duration::ZERO).unwrap());
+        drop(LockedDirectory::create_and_lock(&path, Duration::ZERO).unwrap());
         let half = format!(".{}.4711-0.new", marker::FILE);
         std::fs::write(path.join(half), "{").unwrap();
-        let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
+        let directory = LockedDirectory::create_and_lock(&path, Duration::ZERO).unwrap();
         assert_eq!(
             directory.first_entry().unwrap(),
             None,
@@ -398,7 +398,7 @@ mod tests {
         );
         std::fs::write(path.join(".theirs.new"), "").unwrap();
         drop(directory);
-        let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
+        let directory = LockedDirectory::create_and_lock(&path, Duration::ZERO).unwrap();
         assert_eq!(
             directory.first_entry().unwrap().as_deref(),
             Some(".theirs.new")

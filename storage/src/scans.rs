@@ -82,7 +82,7 @@ pub(crate) fn examine_reader(
     prefix: &[u8],
     visit: &mut dyn FnMut(Result<StoredValue, StoreError>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    let open = envelope::opener(reader.is_memory());
+    let open = envelope::opener_for(reader.is_memory());
     reader.walk(prefix, &mut |key, stored| {
         if key.starts_with(RESERVED_PREFIX) {
             return ControlFlow::Continue(());
@@ -103,18 +103,21 @@ fn count_keys(reader: &dyn EngineReader) -> u64 {
 
 /// Reads the ledger.
 pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreChecksum, StoreError> {
-    let value = read_own(reader, LEDGER_KEY)?;
+    let value = read_own_value(reader, LEDGER_KEY)?;
     StoreChecksum::decode(&value)
 }
 
 /// Reads the value of one of the store's own keys.
-pub(crate) fn read_own(reader: &dyn EngineReader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let mut value = Err(store_totals::damaged_own(wanted, "it is missing"));
+pub(crate) fn read_own_value(
+    reader: &dyn EngineReader,
+    wanted: &[u8],
+) -> Result<Vec<u8>, StoreError> {
+    let mut value = Err(store_totals::damaged_own_key_error(wanted, "it is missing"));
     reader.walk(wanted, &mut |key, stored| {
         value = if key == FORMAT_KEY {
             Ok(stored.to_vec())
         } else {
-            envelope::open(key, stored).map(|(_, value)| value.to_vec())
+            envelope::open_envelope(key, stored).map(|(_, value)| value.to_vec())
         };
         ControlFlow::Break(())
     })?;

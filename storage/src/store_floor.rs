@@ -31,7 +31,7 @@ pub(crate) struct StoreJobCounts {
 
 impl StoreJobCounts {
     /// Reads the next job id from a value that is about to be written, or was found.
-    pub(crate) fn see_value(&mut self, key: &[u8], version: KeyVersion, value: &[u8]) {
+    pub(crate) fn note_next_job(&mut self, key: &[u8], version: KeyVersion, value: &[u8]) {
         if key != keys::NEXT_JOB.as_bytes() {
             return;
         }
@@ -47,7 +47,7 @@ impl StoreJobCounts {
 
     /// Counts a key that was added or removed.
     pub(crate) fn count_key(&mut self, key: &[u8], before: bool, now: bool) {
-        if before != now && keys::is_spec(key) {
+        if before != now && keys::is_spec_key(key) {
             if now {
                 self.live_jobs = self.live_jobs.saturating_add(1)
             } else {
@@ -110,7 +110,7 @@ impl KnownFloor {
 
     /// # Errors
     /// Fails with [`StoreError::Behind`], if anything is missing.
-    pub(crate) fn demand_complete(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
+    pub(crate) fn check_complete(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
         match self.find_gap(place, found) {
             None => Ok(()),
             Some(gap) => Err(StoreError::Behind(Box::new(gap))),

@@ -59,7 +59,8 @@ impl StoreChecksum {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        Self::parse_ledger(bytes).ok_or_else(|| damaged_own(LEDGER_KEY, "it is cut short"))
+        Self::parse_ledger(bytes)
+            .ok_or_else(|| damaged_own_key_error(LEDGER_KEY, "it is cut short"))
     }
 
     fn parse_ledger(bytes: &[u8]) -> Option<Self> {
@@ -76,11 +77,11 @@ pub(crate) fn parse_text<T: FromStr>(key: &[u8], value: &[u8]) -> Result<T, Stor
     std::str::from_utf8(value)
         .ok()
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| damaged_own(key, "its content is not what it should be"))
+        .ok_or_else(|| damaged_own_key_error(key, "its content is not what it should be"))
 }
 
 /// Makes the error for one of the store's own keys.
-pub(crate) fn damaged_own(key: &[u8], problem: &str) -> StoreError {
+pub(crate) fn damaged_own_key_error(key: &[u8], problem: &str) -> StoreError {
     StoreError::Damaged {
         place: key.escape_ascii().to_string(),
         problem: problem.into(),

@@ -52,15 +52,15 @@ pub(crate) fn begin_ownership<E: StorageEngine>(
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
         None => {
-            known.demand_complete(place, FoundStore::Empty)?;
-            found_store(engine, instance)?;
+            known.check_complete(place, FoundStore::Empty)?;
+            create_empty_store(engine, instance)?;
             FORMAT
         }
     };
     let (ledger, tally) = verify_ledger(&*reader, format, load)?;
     let epoch = read_epoch(&*reader)?;
     drop(reader);
-    known.demand_complete(
+    known.check_complete(
         place,
         FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
     )?;
@@ -72,7 +72,7 @@ pub(crate) fn begin_ownership<E: StorageEngine>(
 
 /// Reads the epoch of a store.
 pub(crate) fn read_epoch(reader: &dyn EngineReader) -> Result<Epoch, StoreError> {
-    store_totals::parse_text(EPOCH_KEY, &scans::read_own(reader, EPOCH_KEY)?)
+    store_totals::parse_text(EPOCH_KEY, &scans::read_own_value(reader, EPOCH_KEY)?)
 }
 
 /// Reads the format of a store, if this program knows it; `None` if the store is empty.
@@ -89,11 +89,14 @@ pub(crate) fn read_format(
         return if is_store_empty(reader)? {
             Ok(None)
         } else {
-            Err(store_totals::damaged_own(FORMAT_KEY, "it is missing"))
+            Err(store_totals::damaged_own_key_error(
+                FORMAT_KEY,
+                "it is missing",
+            ))
         };
     };
     match format? {
-        0 => Err(store_totals::damaged_own(
+        0 => Err(store_totals::damaged_own_key_error(
             FORMAT_KEY,
             "there is no format 0",
         )),
@@ -117,11 +120,11 @@ fn is_store_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
 
 /// Writes the values that every store has. The format has no envelope, so that any later program
 /// can read it.
-pub(crate) fn found_store<E: StorageEngine>(
+pub(crate) fn create_empty_store<E: StorageEngine>(
     engine: &mut E,
     instance: InstanceId,
 ) -> Result<(), StoreError> {
-    write_owner(
+    write_new_store(
         engine,
         StoreOwner {
             instance,
@@ -133,7 +136,7 @@ pub(crate) fn found_store<E: StorageEngine>(
 }
 
 /// Writes a whole store into an empty engine.
-pub(crate) fn write_owner<E: StorageEngine>(
+pub(crate) fn write_new_store<E: StorageEngine>(
     engine: &mut E,
     owner: StoreOwner,
     mut ledger: StoreChecksum,
@@ -144,7 +147,7 @@ pub(crate) fn write_owner<E: StorageEngine>(
         (EPOCH_KEY, owner.epoch.to_string()),
     ];
     for (key, value) in own {
-        let (head, bytes) = envelope::seal(key, KeyVersion(1), value.as_bytes());
+        let (head, bytes) = envelope::seal_value(key, KeyVersion(1), value.as_bytes());
         ledger.add(key, head);
         writes.push((StoreKey(key.into()), Some(bytes)));
     }
@@ -165,7 +168,7 @@ pub(crate) fn commit_writes<E: StorageEngine>(
     writes: StoreWrites,
 ) -> Result<(), StoreError> {
     let mut writes = Some(writes);
-    engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
+    engine.run_exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
 
 /// Reads everything and compares it with the ledger. Returns the ledger of today's format, and the
@@ -184,18 +187,18 @@ pub(crate) fn verify_ledger(
         if key == FORMAT_KEY {
             return ControlFlow::Continue(());
         }
-        let step = envelope::open(key, stored).and_then(|(head, value)| {
+        let step = envelope::open_envelope(key, stored).and_then(|(head, value)| {
             if key == LEDGER_KEY {
                 kept = Some(StoreChecksum::decode(value)?);
             } else {
                 counted.add(key, head);
                 tally.count_key(key, false, true);
-                tally.see_value(key, head.version, value);
+                tally.note_next_job(key, head.version, value);
                 if format == 1 {
                     let fingerprint = head.fingerprint_of_format_1(key);
                     sum_of_format_1 = sum_of_format_1.wrapping_add(fingerprint);
                 }
-                load_value(key, head, value, load);
+                pass_to_load(key, head, value, load);
             }
             Ok(())
         });
@@ -210,18 +213,19 @@ pub(crate) fn verify_ledger(
     if let Some(error) = problem {
         return Err(error);
     }
-    let kept = kept.ok_or_else(|| store_totals::damaged_own(LEDGER_KEY, "it is missing"))?;
+    let kept =
+        kept.ok_or_else(|| store_totals::damaged_own_key_error(LEDGER_KEY, "it is missing"))?;
     counted.seq = kept.seq;
     let sum = if format == 1 {
         sum_of_format_1
     } else {
         counted.sum
     };
-    compare_ledgers(kept, StoreChecksum { sum, ..counted })?;
+    check_ledgers_equal(kept, StoreChecksum { sum, ..counted })?;
     Ok((counted, tally))
 }
 
-fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(StoredValue)) {
+fn pass_to_load(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(StoredValue)) {
     if !key.starts_with(RESERVED_PREFIX) {
         load(StoredValue {
             key: StoreKey(key.into()),
@@ -232,7 +236,7 @@ fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut
 }
 
 /// Checks that the counted ledger is the one that the last group left.
-pub(crate) fn compare_ledgers(
+pub(crate) fn check_ledgers_equal(
     kept: StoreChecksum,
     counted: StoreChecksum,
 ) -> Result<(), StoreError> {
@@ -246,7 +250,7 @@ pub(crate) fn compare_ledgers(
     } else {
         return Ok(());
     };
-    Err(store_totals::damaged_own(LEDGER_KEY, &problem))
+    Err(store_totals::damaged_own_key_error(LEDGER_KEY, &problem))
 }
 
 /// Makes the next epoch durable.
@@ -255,11 +259,17 @@ fn take_ownership<E: StorageEngine>(
     above: Epoch,
     tally: StoreJobCounts,
 ) -> Result<TakenOwnership, StoreError> {
-    let mut begun = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
-    engine.exclusively(&mut |txn| {
-        let mut instance = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
+    let mut begun = Err(store_totals::damaged_own_key_error(
+        INSTANCE_KEY,
+        "it is missing",
+    ));
+    engine.run_exclusively(&mut |txn| {
+        let mut instance = Err(store_totals::damaged_own_key_error(
+            INSTANCE_KEY,
+            "it is missing",
+        ));
         txn.get(INSTANCE_KEY, &mut |stored| {
-            let value = envelope::open(INSTANCE_KEY, stored)?.1;
+            let value = envelope::open_envelope(INSTANCE_KEY, stored)?.1;
             instance = store_totals::parse_text::<InstanceId>(INSTANCE_KEY, value);
             Ok(())
         })?;
@@ -300,11 +310,11 @@ pub(crate) fn replace_own_value(
 ) -> Result<(StoreKey, Option<Vec<u8>>), StoreError> {
     let mut before = None;
     txn.get(key, &mut |stored| {
-        before = Some(envelope::open(key, stored)?.0);
+        before = Some(envelope::open_envelope(key, stored)?.0);
         Ok(())
     })?;
     let next = KeyVersion(before.map_or(0, |head| head.version.0).saturating_add(1));
-    let (head, bytes) = envelope::seal(key, next, value);
+    let (head, bytes) = envelope::seal_value(key, next, value);
     decide_group::update_ledger(ledger, key, before, Some(head));
     Ok((StoreKey(key.into()), Some(bytes)))
 }
@@ -331,7 +341,7 @@ mod tests {
     }
 
     /// A store with three keys, and what the engine has for one of them, now and before.
-    fn store() -> (MemoryDisk, Vec<u8>) {
+    fn three_key_store() -> (MemoryDisk, Vec<u8>) {
         let disk = MemoryDisk::default();
         begin_on(&disk, StoreFloor::default()).unwrap();
         let sink: crate::port::CommitReportSink = Arc::new(|_| {});
@@ -348,12 +358,12 @@ mod tests {
                 .append(opened.epoch, crate::port::UnitToken(0), unit);
         };
         append(vec![put("a", "1"), put("b", "1"), put("c", "1")]);
-        let before = stored(&disk, "b");
+        let before = stored_bytes(&disk, "b");
         append(vec![put("b", "2")]);
         (disk, before)
     }
 
-    fn stored(disk: &MemoryDisk, key: &str) -> Vec<u8> {
+    fn stored_bytes(disk: &MemoryDisk, key: &str) -> Vec<u8> {
         let mut found = Vec::new();
         let visit = &mut |_: &[u8], stored: &[u8]| {
             found = stored.to_vec();
@@ -363,7 +373,7 @@ mod tests {
         found
     }
 
-    fn behind_its_back(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
+    fn open_after_tampering(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
         let mut engine = MemoryEngine::new(disk.clone());
         commit_writes(&mut engine, vec![(StoreKey::from(key), bytes)]).unwrap();
         begin_on(disk, StoreFloor::default())
@@ -373,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_value_that_vanished_is_noticed() {
-        let (disk, _) = store();
-        let error = behind_its_back(&disk, "b", None);
+        let (disk, _) = three_key_store();
+        let error = open_after_tampering(&disk, "b", None);
         assert!(
             error.contains("4 keys are there, but there should be 5"),
             "{error}"
@@ -383,8 +393,8 @@ mod tests {
 
     #[test]
     fn an_older_value_that_came_back_is_noticed() {
-        let (disk, before) = store();
-        let error = behind_its_back(&disk, "b", Some(before));
+        let (disk, before) = three_key_store();
+        let error = open_after_tampering(&disk, "b", Some(before));
         assert!(
             error.contains("not the ones that were written last"),
             "{error}"
@@ -393,16 +403,16 @@ mod tests {
 
     #[test]
     fn a_value_that_nobody_wrote_is_noticed() {
-        let (disk, before) = store();
-        assert!(behind_its_back(&disk, "d", Some(before.clone())).contains("checksum"));
-        let (disk, _) = store();
-        let (_, sealed) = envelope::seal(b"d", KeyVersion(1), b"1");
-        assert!(behind_its_back(&disk, "d", Some(sealed)).contains("6 keys are there"));
+        let (disk, before) = three_key_store();
+        assert!(open_after_tampering(&disk, "d", Some(before.clone())).contains("checksum"));
+        let (disk, _) = three_key_store();
+        let (_, sealed) = envelope::seal_value(b"d", KeyVersion(1), b"1");
+        assert!(open_after_tampering(&disk, "d", Some(sealed)).contains("6 keys are there"));
     }
 
     #[test]
     fn a_store_behind_its_floor_is_noticed() {
-        let (disk, _) = store();
+        let (disk, _) = three_key_store();
         let error = begin_on(
             &disk,
             StoreFloor {
@@ -431,22 +441,24 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_with_the_remedy() {
-        let (disk, _) = store();
-        let error = behind_its_back(&disk, "m/store/format", Some(b"3".to_vec()));
+        let (disk, _) = three_key_store();
+        let error = open_after_tampering(&disk, "m/store/format", Some(b"3".to_vec()));
         assert!(
             error.contains("format 3") && error.contains("start that version"),
             "{error}"
         );
-        assert!(behind_its_back(&disk, "m/store/format", Some(b"x".to_vec())).contains("damaged"));
-        assert!(behind_its_back(&disk, "m/store/format", None).contains("it is missing"));
+        assert!(
+            open_after_tampering(&disk, "m/store/format", Some(b"x".to_vec())).contains("damaged")
+        );
+        assert!(open_after_tampering(&disk, "m/store/format", None).contains("it is missing"));
     }
 
     #[test]
     fn each_of_the_stores_own_keys_is_missed() {
         for key in ["m/store/ledger", "m/store/epoch", "m/store/instance"] {
-            let (disk, _) = store();
+            let (disk, _) = three_key_store();
             assert!(
-                behind_its_back(&disk, key, None).contains("damaged"),
+                open_after_tampering(&disk, key, None).contains("damaged"),
                 "{key}"
             );
         }
@@ -457,11 +469,11 @@ mod tests {
         let mut ledger = StoreChecksum::default();
         disk.walk(b"", &mut |key, stored| {
             if key == LEDGER_KEY {
-                ledger.seq = StoreChecksum::decode(envelope::open(key, stored).unwrap().1)
+                ledger.seq = StoreChecksum::decode(envelope::open_envelope(key, stored).unwrap().1)
                     .unwrap()
                     .seq;
             } else if key != FORMAT_KEY {
-                let (head, _) = envelope::open(key, stored).unwrap();
+                let (head, _) = envelope::open_envelope(key, stored).unwrap();
                 ledger.keys += 1;
                 ledger.sum = ledger.sum.wrapping_add(head.fingerprint_of_format_1(key));
             }
@@ -475,12 +487,12 @@ mod tests {
 
     #[test]
     fn a_store_of_format_1_is_taken_and_has_todays_format_from_then_on() {
-        let (disk, _) = store();
+        let (disk, _) = three_key_store();
         to_format_1(&disk);
         let begun = begin_on(&disk, StoreFloor::default()).unwrap();
         assert_eq!(begun.seq, Seq(2));
         assert_eq!(
-            stored(&disk, "m/store/format"),
+            stored_bytes(&disk, "m/store/format"),
             FORMAT.to_string().into_bytes()
         );
         let next = begin_on(&disk, StoreFloor::default()).unwrap();
@@ -489,9 +501,9 @@ mod tests {
 
     #[test]
     fn damage_in_a_store_of_format_1_is_noticed() {
-        let (disk, before) = store();
+        let (disk, before) = three_key_store();
         to_format_1(&disk);
-        let error = behind_its_back(&disk, "b", Some(before));
+        let error = open_after_tampering(&disk, "b", Some(before));
         assert!(
             error.contains("not the ones that were written last"),
             "{error}"

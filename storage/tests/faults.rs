@@ -54,7 +54,7 @@ fn what_was_to_strike_does_not_once_the_disk_is_spared() {
         subject.disk.clear_faults();
         let mut client = ContractClient::open(subject);
         client.commit(vec![put_if("j/1", 0, "a")]);
-        assert_eq!(subject.disk.faults_taken(), []);
+        assert_eq!(subject.disk.struck_faults(), []);
     });
 }
 
@@ -70,12 +70,15 @@ fn struck(subject: &OnFaultDisk, fault: DiskFault) -> (String, Vec<String>) {
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     subject.disk.plan_fault_after(0, fault);
     let lost = client.append(vec![put_if("j/1", 1, "b"), put_if("j/2", 1, "b")]);
-    let reason = client.fatal();
+    let reason = client.wait_for_failure();
     let late = client.append(vec![put("j/3", "c")]);
     client.journal.close();
-    client.take_reports();
-    assert_eq!((client.decided(lost), client.decided(late)), (None, None));
-    assert_eq!(subject.disk.faults_taken(), [fault]);
+    client.handle_reports();
+    assert_eq!(
+        (client.outcome_of(lost), client.outcome_of(late)),
+        (None, None)
+    );
+    assert_eq!(subject.disk.struck_faults(), [fault]);
     drop(client);
     let values = ContractClient::open(subject).scan_texts("").into_iter();
     (
@@ -139,7 +142,7 @@ fn a_disk_that_fills_up_works_again_once_there_is_space() {
         let disk = &subject.disk;
         disk.set_capacity(Some(client.journal.size().disk_bytes as usize + 50));
         client.append(vec![put("j/1", &"x".repeat(300))]);
-        assert!(client.fatal().contains("full"));
+        assert!(client.wait_for_failure().contains("full"));
         drop(client);
         let refused = subject.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err_and(|error| error.to_string().contains("full")));

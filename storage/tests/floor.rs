@@ -14,11 +14,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use cospan_storage::accept_loss::accept_loss;
-use cospan_storage::check::check;
+use cospan_storage::check::check_store;
 use cospan_storage::contract::StoreUnderTest;
 use cospan_storage::contract::client::{ContractClient, put};
-use cospan_storage::export::export;
-use cospan_storage::import::import;
+use cospan_storage::export::export_store;
+use cospan_storage::import::import_store;
 use cospan_storage::port::{AppendOutcome, CommitReportSink, StoreError, StoredValue};
 use cospan_storage::{EngineKind, OpenedStore, StoreOptions, check_openable, open_and_load};
 use tempfile::TempDir;
@@ -177,7 +177,7 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
                 was_there,
                 "{how}: nothing is made in its place"
             );
-            let damage = check(&store.path, &store.options).unwrap().damage;
+            let damage = check_store(&store.path, &store.options).unwrap().damage;
             assert!(
                 damage.iter().any(|found| found.to_string() == said),
                 "{how}: {damage:?}"
@@ -214,7 +214,7 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
             );
             drop(client.reopen(&store));
             // What these jobs ask for is no record, which a check says as well.
-            let damage = check(&store.path, &store.options).unwrap().damage;
+            let damage = check_store(&store.path, &store.options).unwrap().damage;
             let gap = damage
                 .iter()
                 .find(|found| matches!(found, StoreError::Behind(_)));
@@ -236,7 +236,7 @@ fn a_store_cut_to_four_fifths_is_never_taken_for_the_whole() {
         std::fs::write(store.engine_file(), &bytes[..used * 4 / 5]).unwrap();
         // One engine finds a beginning, the other damage: in silence nothing is missing.
         assert!(
-            !check(&store.path, &store.options)
+            !check_store(&store.path, &store.options)
                 .unwrap()
                 .damage
                 .is_empty()
@@ -265,7 +265,7 @@ fn a_store_that_is_gone_while_it_is_used_takes_and_acknowledges_nothing_more() {
                 if appends {
                     client.append(vec![put("count", "x")]);
                 }
-                let said = client.fatal();
+                let said = client.wait_for_failure();
                 assert!(said.contains("removed, moved, or replaced"), "{said}");
                 assert!(said.contains(&store.path.display().to_string()), "{said}");
             });
@@ -363,9 +363,9 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 begin(&parent);
                 let token = client.append(vec![put("count", "x")]);
                 warnings.await_one_of(base.path());
-                client.take_reports();
+                client.handle_reports();
                 assert!(
-                    client.decided(token).is_none(),
+                    client.outcome_of(token).is_none(),
                     "{how}: acknowledged unseen"
                 );
                 end(&parent);
@@ -389,7 +389,7 @@ fn a_stop_while_the_store_cannot_be_looked_at_says_why_at_once() {
         set_mode(&parent, 0o000);
         client.append(vec![put("count", "x")]);
         client.journal.close();
-        let said = client.fatal();
+        let said = client.wait_for_failure();
         set_mode(&parent, 0o700);
         assert!(
             said.contains("cannot be looked at: Permission denied"),
@@ -408,7 +408,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         let epoch = client.epoch;
         let instance = client.instance;
         let mut stream = Vec::new();
-        export(
+        export_store(
             &OpenedStore {
                 journal,
                 epoch,
@@ -426,7 +426,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
             check_openable(&store.path, &store.options).is_err(),
             "it is gone, the doctor says"
         );
-        import(&store.path, &store.options, &mut &*stream).unwrap();
+        import_store(&store.path, &store.options, &mut &*stream).unwrap();
         check_openable(&store.path, &store.options).unwrap();
         let client = ContractClient::open(&store);
         assert_ne!(client.instance, instance);

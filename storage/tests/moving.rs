@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use cospan_domain::ids::Epoch;
-use cospan_storage::check::check;
+use cospan_storage::check::check_store;
 use cospan_storage::contract::StoreUnderTest;
 use cospan_storage::contract::client::{ContractClient, channel_sink, delete_if, put};
-use cospan_storage::export::{ExportOutcome, export, export_damaged};
-use cospan_storage::import::{ImportError, ImportOutcome, import};
+use cospan_storage::export::{ExportOutcome, export_damaged, export_store};
+use cospan_storage::import::{ImportError, ImportOutcome, import_store};
 use cospan_storage::port::{CommitReportSink, KeyChange, StoreError, StoreKey, StoredValue};
 use cospan_storage::{EngineKind, OpenedStore, StoreOptions, open_and_load};
 use tempfile::TempDir;
@@ -71,12 +71,12 @@ fn exported(client: &ContractClient) -> (Vec<u8>, ExportOutcome) {
         former,
     };
     let mut stream = Vec::new();
-    let exported = export(&opened, &mut stream).unwrap();
+    let exported = export_store(&opened, &mut stream).unwrap();
     (stream, exported)
 }
 
 fn imported(path: &Path, engine: EngineKind, stream: &[u8]) -> Result<ImportOutcome, ImportError> {
-    import(path, &StoreOptions::new(engine), &mut &*stream)
+    import_store(path, &StoreOptions::new(engine), &mut &*stream)
 }
 
 #[test]
@@ -234,17 +234,17 @@ fn a_check_of_a_whole_store_finds_nothing() {
         let mut client = ContractClient::open(&store);
         client.commit(vec![put("m/next-job", "1 1 {\"next_job\":7}")]);
         client.journal.close();
-        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
+        let report = check_store(&store.path, &StoreOptions::new(engine)).unwrap();
         assert_eq!((report.records, report.damage.len()), (1, 0), "{report:?}");
         // It has taken nothing: the next epoch is the next.
         assert_eq!(client.reopen(&store).epoch, Epoch(2));
         assert!(matches!(
-            check(&base.join("none"), &StoreOptions::new(engine)),
+            check_store(&base.join("none"), &StoreOptions::new(engine)),
             Err(StoreError::NotADirectory { .. })
         ));
         std::fs::create_dir(base.join("empty")).unwrap();
         assert!(matches!(
-            check(&base.join("empty"), &StoreOptions::new(engine)),
+            check_store(&base.join("empty"), &StoreOptions::new(engine)),
             Err(StoreError::NotADirectory { .. })
         ));
     });
@@ -265,7 +265,7 @@ fn a_check_names_every_record_that_is_damaged() {
             put("what", "is this"),
         ]);
         client.journal.close();
-        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
+        let report = check_store(&store.path, &StoreOptions::new(engine)).unwrap();
         assert_eq!(report.records, 1);
         let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
         for (text, key) in damage.iter().zip(["s/delft", "s/leiden", "what"]) {
@@ -292,7 +292,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         std::fs::write(&marker, text.replace("seq", "sex")).unwrap();
         let refused = store.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err());
-        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
+        let report = check_store(&store.path, &StoreOptions::new(engine)).unwrap();
         assert!(
             report.damage[0].to_string().contains("cospan-store.json"),
             "{report:?}"

@@ -4,8 +4,8 @@ use cospan_domain::ids::{JobId, KeyName};
 
 use super::command::{ApiRefusal, JobSubmission};
 use super::handle::ControlPlane;
-use crate::coallocator::{DivisionPreview, GridSnapshotMaker, would_divide};
-use crate::intake::new_job;
+use crate::coallocator::{DivisionPreview, GridSnapshotMaker, preview_unsubmitted_division};
+use crate::intake::make_job_record;
 
 impl ControlPlane {
     /// Works out how a flexible job with reservations would be divided if it were submitted now
@@ -21,8 +21,8 @@ impl ControlPlane {
         mut submission: JobSubmission,
     ) -> Result<Option<Result<DivisionPreview, String>>, ApiRefusal> {
         self.prepare_submission(0, by, &mut submission)?;
-        let job = new_job(JobId(0), submission, by.clone(), self.now());
+        let job = make_job_record(JobId(0), submission, by.clone(), self.now());
         let grid = GridSnapshotMaker::default().snapshot(self.shared());
-        Ok(would_divide(self.shared(), &grid, &job).await)
+        Ok(preview_unsubmitted_division(self.shared(), &grid, &job).await)
     }
 }

@@ -14,7 +14,7 @@ use cospan_domain::placement::{
     find_closed_site, find_missing_link,
 };
 use cospan_domain::queue::{
-    AssignedClass, ClassLimitError, JobClassProperties, QueueStanding, class_of,
+    AssignedClass, ClassLimitError, JobClassProperties, QueueStanding, decide_class,
 };
 use cospan_domain::site::availability::{SiteState, site_state};
 use cospan_domain::site::site_state::SiteRecord;
@@ -33,7 +33,7 @@ use crate::actor_context::{CommittedChange, SharedState};
 use crate::catalogue::NoteFileStamp;
 use crate::coallocator::{
     AskQueueStanding, GridSnapshotMaker, JobExplanation, explain_in_full, explain_unsubmitted,
-    explain_verdicts,
+    explain_without_estimate,
 };
 use crate::intake::IntakeCommand;
 use crate::link_measurements::LinkFigures;
@@ -199,19 +199,21 @@ impl ControlPlane {
             self.can_ever_be_placed(&request)
                 .map_err(|error| ApiRefusal::Unplaceable {
                     index,
-                    problem: error
-                        .describe_with(|component| spec.name_of(component, spec.components.len())),
+                    problem: error.describe_with(|component| {
+                        spec.component_name(component, spec.components.len())
+                    }),
                 })?;
         }
-        self.check_within(by, &submission.spec).map_err(invalid)?;
+        self.check_shared_reservation(by, &submission.spec)
+            .map_err(invalid)?;
         self.check_quota(by, &submission.spec).map_err(invalid)?;
         let closed = submission
             .refuse_closed
-            .then(|| find_closed_site(&request, &self.empty_site_shapes()));
+            .then(|| find_closed_site(&request, &self.empty_grid()));
         if let Some((component, site, why)) = closed.flatten() {
             let spec = &submission.spec;
             let component = spec
-                .name_of(component, spec.components.len())
+                .component_name(component, spec.components.len())
                 .unwrap_or_default();
             let why = why.to_string();
             return Err(ApiRefusal::ClosedSite {
@@ -253,7 +255,7 @@ impl ControlPlane {
     fn derive_request(&self, spec: Arc<JobSpec>) -> Result<CheckedSpec, String> {
         let policies = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
-        cospan_domain::placement::policy_for(request.policy(), request.request())
+        cospan_domain::placement::policy_for(request.policy(), request.request_type())
             .map_err(|error| error.to_string())?;
         Ok(self.shared.recent.remember_checked(spec, request))
     }
@@ -266,7 +268,7 @@ impl ControlPlane {
         let spec = &submission.spec;
         let job = JobClassProperties::for_job(by, spec);
         let rules = &self.shared.settings.classes;
-        let classified = class_of(spec.priority, submission.asking, &job, rules)?;
+        let classified = decide_class(spec.priority, submission.asking, &job, rules)?;
         if classified.class != spec.priority {
             Arc::make_mut(&mut submission.spec).priority = classified.class;
         }
@@ -312,9 +314,9 @@ impl ControlPlane {
     }
 
     fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), UnplaceableError> {
-        let grid = self.empty_site_shapes();
+        let grid = self.empty_grid();
         if self
-            .lock_shapes()
+            .lock_empty_sites()
             .fitting
             .as_ref()
             .is_some_and(|fitting: &Arc<PlacementRequest>| Arc::ptr_eq(fitting, request))
@@ -322,7 +324,7 @@ impl ControlPlane {
             return Ok(());
         }
         check_placeable(request, &grid)?;
-        let mut shapes = self.lock_shapes();
+        let mut shapes = self.lock_empty_sites();
         if shapes
             .grid
             .as_ref()
@@ -333,13 +335,13 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn lock_shapes(&self) -> MutexGuard<'_, EmptyGridCache> {
+    fn lock_empty_sites(&self) -> MutexGuard<'_, EmptyGridCache> {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn empty_site_shapes(&self) -> Arc<GridSnapshot> {
+    pub(super) fn empty_grid(&self) -> Arc<GridSnapshot> {
         let now = self.now();
-        let mut shapes = self.lock_shapes();
+        let mut shapes = self.lock_empty_sites();
         match &shapes.grid {
             Some(grid) if now.since(shapes.made_at).0 < Self::SHAPES_EXPIRY_MS => grid.clone(),
             _ => {
@@ -359,10 +361,10 @@ impl ControlPlane {
         let now = self.now();
         let pause = self.shared.settings.poll_interval;
         if live
-            .doubted_at()
+            .all_answers_wanted_since()
             .is_none_or(|doubted| now.since(doubted) >= pause)
         {
-            live.doubt_all_sites(now);
+            live.request_all_answers(now);
             self.shared.actors.clusters.request_look_of_all();
         }
     }
@@ -372,12 +374,12 @@ impl ControlPlane {
         self.shared
             .sites
             .keys()
-            .filter_map(|name| self.site_standing(name))
+            .filter_map(|name| self.site_overview(name))
             .collect()
     }
 
     /// Returns one site; `None` if there is none of this name.
-    pub fn site_standing(&self, name: &SiteName) -> Option<SiteOverview> {
+    pub fn site_overview(&self, name: &SiteName) -> Option<SiteOverview> {
         self.shared.sites.get(name)?;
         let view = self.shared.view.load();
         let record = view.sites.get(name).cloned();
@@ -395,7 +397,7 @@ impl ControlPlane {
     }
 
     /// The longest time that a component waits for the others of its job.
-    pub fn hold_max(&self) -> DurationMs {
+    pub fn max_hold(&self) -> DurationMs {
         self.shared.settings.job.hold_max
     }
 
@@ -415,8 +417,8 @@ impl ControlPlane {
     }
 
     /// Explains without an estimate of the start, which may be most of the work.
-    pub fn explain_verdicts(&self, job: &Job) -> JobExplanation {
-        explain_verdicts(&self.shared, job)
+    pub fn explain_without_estimate(&self, job: &Job) -> JobExplanation {
+        explain_without_estimate(&self.shared, job)
     }
 
     /// Checks that a job would be accepted if it were submitted now with this key.
@@ -424,7 +426,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The job would be refused.
-    pub fn would_accept(
+    pub fn check_acceptance(
         &self,
         by: &KeyName,
         mut submission: JobSubmission,
@@ -463,16 +465,16 @@ impl ControlPlane {
     }
 
     /// Follows committed changes from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
-        self.shared.subscribe()
+    pub fn subscribe_to_changes(&self) -> broadcast::Receiver<CommittedChange> {
+        self.shared.subscribe_to_changes()
     }
 
     /// Returns the link without which a job can never be placed as things are, if there is one.
     pub fn missing_link(&self, job: &Job) -> Option<MissingLink> {
-        find_missing_link(&self.shared.request_of(job), &self.empty_site_shapes())
+        find_missing_link(&self.shared.placement_request_of(job), &self.empty_grid())
     }
 
-    async fn ask_site<T: Send + 'static>(
+    async fn call_site_actor<T: Send + 'static>(
         &self,
         site: &SiteName,
         call: SiteCallMessage<T>,
@@ -513,7 +515,7 @@ impl ControlPlane {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
         });
-        self.ask_site(site, call.for_owner(by)).await
+        self.call_site_actor(site, call.for_owner(by)).await
     }
 
     /// Lists the content of a directory at a site, in the turn of a key; `None` if the place is no
@@ -531,7 +533,7 @@ impl ControlPlane {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.list(&place).await })
         });
-        self.ask_site(site, call.for_owner(by)).await
+        self.call_site_actor(site, call.for_owner(by)).await
     }
 
     /// Returns the stamp of a file at a site, without reading the file, in the turn of a key;
@@ -549,7 +551,7 @@ impl ControlPlane {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
         });
-        self.ask_site(site, call.for_owner(by)).await
+        self.call_site_actor(site, call.for_owner(by)).await
     }
 
     /// Takes one step in bringing a user's file to a site, in the turn of its key.
@@ -557,7 +559,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The site does not take it, or does not answer.
-    pub async fn upload_step(
+    pub async fn take_upload_step(
         &self,
         by: &KeyName,
         site: &SiteName,
@@ -566,7 +568,7 @@ impl ControlPlane {
         let call = SiteCallMessage::new(SiteCallKind::Upload, move |site| {
             Box::pin(async move { site.upload(&step).await })
         });
-        self.ask_site(site, call.for_owner(by)).await
+        self.call_site_actor(site, call.for_owner(by)).await
     }
 
     /// Remembers the stamp that a replica had when its content was read.
@@ -574,7 +576,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The name stands for other content now, or the note could not be written.
-    pub async fn note_stamp(&self, note: NoteFileStamp) -> Result<(), ApiRefusal> {
+    pub async fn note_replica_stamp(&self, note: NoteFileStamp) -> Result<(), ApiRefusal> {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let information = self
             .shared
@@ -600,7 +602,7 @@ impl ControlPlane {
     }
 
     /// The store itself, for export.
-    pub fn store(&self) -> &Arc<dyn cospan_storage::port::Journal> {
+    pub fn store_journal(&self) -> &Arc<dyn cospan_storage::port::Journal> {
         &self.shared.store
     }
 

@@ -2,7 +2,7 @@
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, RequestType};
-use cospan_domain::reservation::owner_quota::share_of;
+use cospan_domain::reservation::owner_quota::processor_share;
 use cospan_domain::units::PerMillion;
 
 use super::handle::ControlPlane;
@@ -60,7 +60,7 @@ impl ControlPlane {
     /// The number of processors that is this share of the largest site that offers reservations;
     /// `None` until such a site is known.
     fn largest_quota(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
-        let grid = self.empty_site_shapes();
+        let grid = self.empty_grid();
         let sites = grid
             .sites()
             .iter()
@@ -68,7 +68,7 @@ impl ControlPlane {
         let shapes = sites.filter_map(|site| site.shape.as_ref());
         let granting = shapes.filter(|shape| shape.reservations);
         granting
-            .map(|shape| share_of(shape.total.processors, share))
+            .map(|shape| processor_share(shape.total.processors, share))
             .max()
     }
 }

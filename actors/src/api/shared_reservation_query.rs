@@ -16,13 +16,17 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The reason why it cannot.
-    pub(super) fn check_within(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
+    pub(super) fn check_shared_reservation(
+        &self,
+        by: &KeyName,
+        spec: &JobSpec,
+    ) -> Result<(), String> {
         let Some(name) = &spec.run.within else {
             return Ok(());
         };
         let view = self.view();
         let now = self.now();
-        let group = view.shared_group(name, now);
+        let group = view.joint_reservation_named(name, now);
         let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
             return Err(format!(
@@ -39,7 +43,7 @@ impl ControlPlane {
             ));
         }
         let lasts = reservation.wish.length;
-        let left = group.until(now).since(now).min(lasts);
+        let left = group.end(now).since(now).min(lasts);
         let wall_time = spec.wall_time;
         if left < wall_time {
             return Err(format!(
@@ -47,11 +51,11 @@ impl ControlPlane {
                  lower `wall_time`, or have the reservation extended"
             ));
         }
-        check_fit(name, group, spec, now)
+        check_fits_reservation(name, group, spec, now)
     }
 }
 
-fn check_fit(
+fn check_fits_reservation(
     name: &ReservationName,
     group: &JointReservation<'_>,
     spec: &JobSpec,
@@ -78,7 +82,7 @@ fn check_fit(
                 sites.join(", ")
             ));
         }
-        let needs = component.resources.countable();
+        let needs = component.resources.without_computing_power();
         let may = parts
             .iter()
             .filter(|(site, _)| component.site.as_ref().is_none_or(|s| s == **site));

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::reservation::{
     CommonStarts, EqualParts, FreeSlot, PossibleStarts, SiteRanking, StartWindow, TimeSpan,
-    common_starts, free_processors, lease_length, possible_starts,
+    common_starts, free_processors, possible_starts, reservation_length,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
 use super::command::JobSubmission;
 use super::handle::ControlPlane;
-use crate::coallocator::would_rank;
-use crate::intake::new_job;
+use crate::coallocator::preview_ranking;
+use crate::intake::make_job_record;
 use crate::site::free_slots;
 
 /// The most slots of free time that a site is asked for. Beyond the last nothing is known.
@@ -88,8 +88,8 @@ impl ControlPlane {
         if self.prepare_submission(0, by, &mut submission).is_err() {
             return Vec::new();
         }
-        let job = new_job(JobId(0), submission, by.clone(), self.now());
-        would_rank(self.shared(), &job).await
+        let job = make_job_record(JobId(0), submission, by.clone(), self.now());
+        preview_ranking(self.shared(), &job).await
     }
 
     /// Works out when parts that run for so long could start within a window, at these sites or
@@ -103,7 +103,7 @@ impl ControlPlane {
         let job = &self.shared().settings.job;
         let lead = job.reservation_lead;
         let none = DurationMs::ZERO;
-        let length = lease_length(none, none, lead, parts.length, job.wall_margin);
+        let length = reservation_length(none, none, lead, parts.length, job.wall_margin);
         let parts = EqualParts {
             length,
             ..parts.clone()
@@ -121,7 +121,7 @@ impl ControlPlane {
     }
 
     /// Asks what is free at a site from now on, for so long.
-    pub async fn ask_free_later(
+    pub async fn ask_free_processors(
         &self,
         name: &SiteName,
         within: DurationMs,
@@ -144,7 +144,7 @@ impl ControlPlane {
 
     async fn ask_free_slots(&self, name: &SiteName, span: TimeSpan) -> FreeSlotsAnswer {
         let shape = self
-            .site_standing(name)
+            .site_overview(name)
             .and_then(|site| site.report.shape.clone());
         match shape {
             Some(shape) if !shape.reservations => FreeSlotsAnswer::None,
@@ -179,7 +179,9 @@ impl PossibleStartOverview {
             )
         });
         let slots = free.iter().filter_map(|(name, free)| match free {
-            FreeSlotsAnswer::Told(slots, until) => Some((name.clone(), known_slots(slots, *until))),
+            FreeSlotsAnswer::Told(slots, until) => {
+                Some((name.clone(), drop_unknown_slots(slots, *until)))
+            }
             FreeSlotsAnswer::None | FreeSlotsAnswer::Silent(_) => None,
         });
         let mut together = common_starts(&slots.collect(), parts, reserved);
@@ -205,13 +207,13 @@ impl SiteStartsAnswer {
             FreeSlotsAnswer::Silent(why) => Self::Silent(why.clone()),
             FreeSlotsAnswer::Told(slots, until) => {
                 let starts =
-                    possible_starts(&known_slots(slots, *until), parts, window).into_iter();
+                    possible_starts(&drop_unknown_slots(slots, *until), parts, window).into_iter();
                 let starts = starts.map(|s| PossibleStarts {
                     window: s.window.shifted_by(lead),
                     ..s
                 });
                 let until =
-                    until.map(|until| StartWindow::exactly(until).shifted_by(lead).earliest);
+                    until.map(|until| StartWindow::single_start(until).shifted_by(lead).earliest);
                 Self::Told {
                     starts: starts.collect(),
                     until,
@@ -222,7 +224,7 @@ impl SiteStartsAnswer {
 }
 
 /// Drops the slots that may not be known completely.
-fn known_slots(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
+fn drop_unknown_slots(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
     slots
         .iter()
         .filter(|slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until))

@@ -6,9 +6,9 @@ use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{
     ComponentIndex, Digest, JobId, LogicalName, ReservationName, Seq, SiteName,
 };
-use cospan_domain::job::demands::{ComponentHolding, holdings, needed_content};
+use cospan_domain::job::demands::{ComponentHolding, list_holdings, needed_content};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::joint_reservation::JointReservation;
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::site::site_state::SiteRecord;
@@ -66,12 +66,13 @@ impl CommittedView {
         now: Timestamp,
     ) -> Option<(&SiteName, &SharedReservation)> {
         let named = self.sites.iter();
-        let named = named.filter_map(|(site, record)| Some((site, record.shared_named(name)?)));
+        let named =
+            named.filter_map(|(site, record)| Some((site, record.shared_reservation_named(name)?)));
         named.min_by_key(|(_, shared)| shared.is_over(now))
     }
 
     /// Finds the shared reservation of this name at all of its sites.
-    pub fn shared_group(
+    pub fn joint_reservation_named(
         &self,
         name: &ReservationName,
         now: Timestamp,
@@ -92,15 +93,15 @@ impl CommittedView {
         match change {
             JournalChange::NewJobs(jobs) => jobs.iter().for_each(|job| {
                 self.jobs.insert(job.id, job.clone());
-                self.follow_job(None, Some(job));
+                self.update_by_job(None, Some(job));
             }),
             JournalChange::Job { old, new, .. } => {
                 self.jobs.insert(new.id, new.clone());
-                self.follow_job(Some(old), Some(new));
+                self.update_by_job(Some(old), Some(new));
             }
             JournalChange::JobArchived { job, .. } => {
                 self.jobs.remove(&job.id);
-                self.follow_job(Some(job), None);
+                self.update_by_job(Some(job), None);
             }
             JournalChange::Site { new, .. } => {
                 self.sites.insert(new.site.clone(), new.clone());
@@ -110,14 +111,14 @@ impl CommittedView {
                     Some(copy) => self.copies.insert(key.clone(), copy.clone()),
                     None => self.copies.remove(key),
                 };
-                self.follow_cuts(key, old.as_deref(), new.as_deref());
+                self.update_chunk_copies(key, old.as_deref(), new.as_deref());
             }
             JournalChange::File { name, new, .. } => {
                 let old = match new {
                     Some(file) => self.files.insert(name.clone(), file.clone()),
                     None => self.files.remove(name),
                 };
-                self.follow_names(old.as_deref(), new.as_deref());
+                self.update_content_names(old.as_deref(), new.as_deref());
             }
             JournalChange::IdsReserved { next } => self.next_id = *next,
             JournalChange::Swept(_) | JournalChange::Barrier => {}
@@ -125,7 +126,7 @@ impl CommittedView {
     }
 
     /// Returns the same state with everything derived computed anew.
-    pub fn with_fresh_folds(&self) -> CommittedView {
+    pub fn recompute_derived_state(&self) -> CommittedView {
         let mut fresh = CommittedView {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
@@ -137,19 +138,19 @@ impl CommittedView {
         };
         self.jobs
             .values()
-            .for_each(|job| fresh.follow_job(None, Some(job)));
+            .for_each(|job| fresh.update_by_job(None, Some(job)));
         self.files
             .values()
-            .for_each(|file| fresh.follow_names(None, Some(file)));
+            .for_each(|file| fresh.update_content_names(None, Some(file)));
         self.copies
             .iter()
-            .for_each(|(key, copy)| fresh.follow_cuts(key, None, Some(copy)));
+            .for_each(|(key, copy)| fresh.update_chunk_copies(key, None, Some(copy)));
         fresh
     }
 
     /// Returns true if everything derived equals a fresh fold.
-    pub fn folds_agree(&self) -> bool {
-        let fresh = self.with_fresh_folds();
+    pub fn is_derived_state_correct(&self) -> bool {
+        let fresh = self.recompute_derived_state();
         fresh.holdings == self.holdings
             && fresh.needs == self.needs
             && fresh.staged == self.staged
@@ -158,7 +159,7 @@ impl CommittedView {
             && fresh.untold == self.untold
     }
 
-    fn follow_job(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
+    fn update_by_job(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
         let owed = old.is_some_and(|job| job.has_unsent_messages());
         let owes = new.is_some_and(|job| job.has_unsent_messages());
         if let Some(job) = old.or(new).filter(|_| owed != owes) {
@@ -173,18 +174,18 @@ impl CommittedView {
         if old.is_none() && new.is_none() {
             return;
         }
-        self.follow_holdings(old.as_deref(), new.as_deref());
-        self.follow_needs(old.as_deref(), new.as_deref());
+        self.update_holdings(old.as_deref(), new.as_deref());
+        self.update_needed_contents(old.as_deref(), new.as_deref());
     }
 
-    fn follow_holdings(&mut self, old: Option<&Job>, new: Option<&Job>) {
-        let before = old.map(holdings).unwrap_or_default();
-        let after = new.map(holdings).unwrap_or_default();
+    fn update_holdings(&mut self, old: Option<&Job>, new: Option<&Job>) {
+        let before = old.map(list_holdings).unwrap_or_default();
+        let after = new.map(list_holdings).unwrap_or_default();
         let Some(id) = old.or(new).map(|job| job.id) else {
             return;
         };
         for gone in before.iter().filter(|holding| !after.contains(holding)) {
-            if bug(PlantedBug::KeepHoldings) {
+            if is_planted(PlantedBug::KeepHoldings) {
                 continue;
             }
             if let Some(site) = self.holdings.get_mut(&gone.site) {
@@ -203,7 +204,7 @@ impl CommittedView {
         }
     }
 
-    fn follow_needs(&mut self, old: Option<&Job>, new: Option<&Job>) {
+    fn update_needed_contents(&mut self, old: Option<&Job>, new: Option<&Job>) {
         let before = old.map(needed_content).unwrap_or_default();
         let after = new.map(needed_content).unwrap_or_default();
         let Some(id) = old.or(new).map(|job| job.id) else {
@@ -215,7 +216,7 @@ impl CommittedView {
                 users.remove(&id);
                 if users.is_empty() {
                     self.needs.remove(&gone);
-                    self.remove_staged(content.digest, site);
+                    self.remove_needed_content(content.digest, site);
                 }
             }
         }
@@ -233,7 +234,7 @@ impl CommittedView {
         }
     }
 
-    fn remove_staged(&mut self, digest: Digest, site: &SiteName) {
+    fn remove_needed_content(&mut self, digest: Digest, site: &SiteName) {
         let Some(staged) = self.staged.get_mut(site) else {
             return;
         };
@@ -244,7 +245,7 @@ impl CommittedView {
         }
     }
 
-    fn follow_cuts(
+    fn update_chunk_copies(
         &mut self,
         key: &(Digest, SiteName),
         old: Option<&CopyRecord>,
@@ -268,7 +269,7 @@ impl CommittedView {
         }
     }
 
-    fn follow_names(&mut self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
+    fn update_content_names(&mut self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
         let before = old.and_then(|file| Some((file, file.entry.as_ref()?.content.digest)));
         if let Some((file, digest)) = before
             && let Some(names) = self.names.get_mut(&digest)

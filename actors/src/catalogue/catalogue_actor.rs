@@ -67,7 +67,7 @@ impl InformationActor {
         }
     }
 
-    fn desk_of(&mut self, name: &LogicalName) -> Option<&mut FileRecordInbox> {
+    fn inbox_of_file(&mut self, name: &LogicalName) -> Option<&mut FileRecordInbox> {
         if !self.desks.contains_key(name) {
             if self.desks.len() >= NAMES_BOUND {
                 return None;
@@ -120,7 +120,7 @@ impl InformationActor {
             old,
             new: new.clone(),
         };
-        chaos::reach_for("File", CrashPoint::BeforeJournal);
+        chaos::reach_for_effect("File", CrashPoint::BeforeJournal);
         let append = self.shared.journal().send(AppendChange(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
             let Some(desk) = this.desks.get_mut(&name) else {
@@ -128,9 +128,9 @@ impl InformationActor {
             };
             match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_for("File", CrashPoint::AfterJournal);
+                    chaos::reach_for_effect("File", CrashPoint::AfterJournal);
                     desk.stored = new;
-                    chaos::reach_for("File", CrashPoint::BeforeAnswer);
+                    chaos::reach_for_effect("File", CrashPoint::BeforeAnswer);
                     desk.steps.finish_write(next, answers);
                 }
                 // Never overwrite: the client is told to ask again.
@@ -179,14 +179,14 @@ impl Handler<FileCommandMessage> for InformationActor {
     ) -> Self::Result {
         chaos::enter_handler(ActorKind::Information);
         let (reply, answer) = oneshot::channel();
-        if let Some(desk) = self.desk_of(&name) {
+        if let Some(desk) = self.inbox_of_file(&name) {
             desk.steps.push_command(command, Some(reply));
             self.commit_file(&name, ctx);
         }
         Box::pin(async move {
             let busy = ApiRefusal::Busy { retry_after_s: 1 };
             let decided = answer.await.map_err(|_| busy)?;
-            decided.map_err(|rejection| file_refusal::from_rejection(&name, &rejection))
+            decided.map_err(|rejection| file_refusal::refusal_from_rejection(&name, &rejection))
         })
     }
 }
@@ -197,6 +197,6 @@ impl Handler<LookAgain> for InformationActor {
     /// The catalogue follows nobody: it changes by its own writes alone.
     fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Information);
-        self.dirty.take_look();
+        self.dirty.take_owed_look();
     }
 }

@@ -7,7 +7,7 @@ use cospan_sites::port::SiteError;
 use crate::api::ApiRefusal;
 
 /// Puts a rejected command in words, with the name that it was about.
-pub(super) fn from_rejection(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
+pub(super) fn refusal_from_rejection(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
     let text = format!("file {:?}: {rejection}", name.as_str());
     match rejection {
         FileRejection::NotRegistered | FileRejection::NoSuchReplica => ApiRefusal::NotFound(text),
@@ -22,7 +22,7 @@ pub(super) fn from_rejection(name: &LogicalName, rejection: &FileRejection) -> A
 }
 
 /// Refuses a site that is not configured.
-pub(super) fn no_such_site<'a>(
+pub(super) fn unknown_site_refusal<'a>(
     name: &SiteName,
     known: impl Iterator<Item = &'a SiteName>,
 ) -> ApiRefusal {
@@ -34,7 +34,11 @@ pub(super) fn no_such_site<'a>(
 }
 
 /// Reports that a site could not read a file.
-pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRefusal {
+pub(super) fn unreadable_file_refusal(
+    site: &SiteName,
+    what: &str,
+    error: &SiteError,
+) -> ApiRefusal {
     let problem = format!("reading {what} at {site}: {error}");
     match error {
         SiteError::Refused(_) | SiteError::Unfit(_) => {

@@ -126,13 +126,17 @@ async fn add_file(
         by,
     } = asked;
     if !shared.sites.contains_key(&site) {
-        return Err(file_refusal::no_such_site(&site, shared.sites.keys()));
+        return Err(file_refusal::unknown_site_refusal(
+            &site,
+            shared.sites.keys(),
+        ));
     }
     let place = FilePlace::User(path.clone());
     let found = inspect_file(&shared, &by.key, &site, place.clone()).await;
-    let InspectedFile { content, directory } = found
-        .map_err(|error| file_refusal::not_read(&site, &format!("{:?}", path.as_str()), &error))?;
-    let known = entry_of(&shared, &name);
+    let InspectedFile { content, directory } = found.map_err(|error| {
+        file_refusal::unreadable_file_refusal(&site, &format!("{:?}", path.as_str()), &error)
+    })?;
+    let known = catalogue_entry_of(&shared, &name);
     let replaced = known.filter(|entry| replace && entry.content.digest != content.digest);
     let needed_by = match &replaced {
         Some(entry) => count_readers(&shared, &name, entry.content.digest).await,
@@ -166,7 +170,7 @@ async fn remove_file(
         force,
         by,
     } = asked;
-    let entry = entry_of(&shared, &name);
+    let entry = catalogue_entry_of(&shared, &name);
     let replicas = entry
         .as_ref()
         .map(|entry| entry.replicas.clone())
@@ -180,7 +184,7 @@ async fn remove_file(
         return send_file_command(information, name, FileCommand::Unregister { by, grip }).await;
     };
     if entry.is_none() {
-        return Err(file_refusal::from_rejection(
+        return Err(file_refusal::refusal_from_rejection(
             &name,
             &cospan_domain::catalogue::file_command::FileRejection::NotRegistered,
         ));
@@ -194,7 +198,7 @@ async fn remove_file(
     if elsewhere.is_empty() && needed_by > 0 {
         let rejection =
             cospan_domain::catalogue::file_command::FileRejection::NeededByJobs { jobs: needed_by };
-        return Err(file_refusal::from_rejection(&name, &rejection));
+        return Err(file_refusal::refusal_from_rejection(&name, &rejection));
     }
     for (site, place) in there {
         let by = by.clone();
@@ -209,7 +213,7 @@ async fn remove_file(
     Ok(())
 }
 
-fn entry_of(shared: &SharedState, name: &LogicalName) -> Option<CatalogueEntry> {
+fn catalogue_entry_of(shared: &SharedState, name: &LogicalName) -> Option<CatalogueEntry> {
     shared
         .view
         .load()
@@ -229,7 +233,7 @@ async fn count_readers(shared: &SharedState, name: &LogicalName, digest: Digest)
         let reading = slice
             .by_ref()
             .take(SLICE)
-            .filter(|(_, job)| job_reads(job, name, digest));
+            .filter(|(_, job)| is_read_by_job(job, name, digest));
         count = count.saturating_add(reading.count() as u32);
         next = slice.next().map(|(id, _)| *id);
         tokio::task::yield_now().await;
@@ -239,7 +243,7 @@ async fn count_readers(shared: &SharedState, name: &LogicalName, digest: Digest)
 
 /// Returns true if a job reads this file. A job keeps reading what the name meant at its
 /// submission, and nothing else.
-fn job_reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
+fn is_read_by_job(job: &Job, name: &LogicalName, digest: Digest) -> bool {
     !job.is_final()
         && job.spec.components.iter().any(|c| {
             c.file_refs()

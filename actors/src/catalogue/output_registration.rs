@@ -73,7 +73,8 @@ async fn register_as_file(
     // Distinguishes files from directories, and content that came here whole from content that
     // rotted since.
     let found = inspect_file(&shared, &by, &site, place.clone()).await;
-    let found = found.map_err(|error| file_refusal::not_read(&site, "an output", &error))?;
+    let found =
+        found.map_err(|error| file_refusal::unreadable_file_refusal(&site, "an output", &error))?;
     if found.content != content {
         error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
         let text = format!("content {} at {site} is damaged", content.digest);
@@ -83,7 +84,7 @@ async fn register_as_file(
         content,
         directory: found.directory,
         replicas: vec![replica],
-        by: RequestingKey::own_files_only(by),
+        by: RequestingKey::for_own_files(by),
         replace: true,
         grip: TakingPermission {
             needed_by: 0,

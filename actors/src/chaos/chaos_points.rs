@@ -78,7 +78,7 @@ pub fn set_panic_hook(hook: Option<PassagePanicHook>) {
 pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     let planted = parts
-        .map(parse_planted)
+        .map(parse_action)
         .collect::<Result<Vec<PlantedAction>, String>>()?;
     *lock_plan() = Some(PlantedActionPlan {
         planted,
@@ -88,7 +88,7 @@ pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(),
     Ok(())
 }
 
-fn parse_planted(part: &str) -> Result<PlantedAction, String> {
+fn parse_action(part: &str) -> Result<PlantedAction, String> {
     let fields: Vec<&str> = part.split(':').collect();
     let (fields, load) = match fields.as_slice() {
         [fields @ .., load] if fields.len() == 4 => (fields, *load),
@@ -131,29 +131,31 @@ fn lock_plan() -> MutexGuard<'static, Option<PlantedActionPlan>> {
 /// leaves out the journal's, which ends the process by design.
 pub fn enter_handler(kind: ActorKind) {
     super::count_message();
-    reach_for(kind.as_str(), CrashPoint::HandlerEntry);
+    reach_for_effect(kind.as_str(), CrashPoint::HandlerEntry);
     if kind != ActorKind::Journal {
         reach_point(CrashPoint::HandlerEntry);
     }
 }
 
 /// Notes how many jobs are accepted and not ended.
-pub fn note_in_flight(count: impl FnOnce() -> usize) {
+pub fn note_jobs_in_flight(count: impl FnOnce() -> usize) {
     IN_FLIGHT.store(count(), Ordering::Relaxed);
 }
 
 /// Passes a point.
 pub fn reach_point(point: CrashPoint) {
-    reach_for("", point);
+    reach_for_effect("", point);
 }
 
 /// Passes a point for each of these effects.
-pub fn reach_each(effects: &[&'static str], point: CrashPoint) {
-    effects.iter().for_each(|effect| reach_for(effect, point));
+pub fn reach_for_effects(effects: &[&'static str], point: CrashPoint) {
+    effects
+        .iter()
+        .for_each(|effect| reach_for_effect(effect, point));
 }
 
 /// Passes a point for an effect of this name.
-pub fn reach_for(effect: &str, point: CrashPoint) {
+pub fn reach_for_effect(effect: &str, point: CrashPoint) {
     if HOOK.with_borrow_mut(|hook: &mut Option<PassagePanicHook>| {
         hook.as_mut().is_some_and(|hook| hook(effect, point))
     }) {
@@ -164,7 +166,7 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
     let struck = {
         let mut plan = lock_plan();
         let Some(plan) = plan.as_mut() else { return };
-        plan.note_reached(point, effect);
+        plan.note_reached_point(point, effect);
         plan.count_passage(point, effect, in_flight)
     };
     let Some(planted) = struck else { return };
@@ -207,7 +209,7 @@ impl PlantedActionPlan {
         struck
     }
 
-    fn note_reached(&mut self, point: CrashPoint, effect: &str) {
+    fn note_reached_point(&mut self, point: CrashPoint, effect: &str) {
         if self.reached.insert((point.as_str(), effect.to_owned()))
             && let Some(path) = &self.coverage
         {
@@ -221,7 +223,7 @@ impl PlantedActionPlan {
 }
 
 /// Lists the effects that a record makes due.
-pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
+pub fn due_effect_names(job: &Job, now: Timestamp) -> Vec<&'static str> {
     let mut names: Vec<_> = job_due::due(job, now)
         .iter()
         .map(|effect| effect.kind.name())
@@ -231,7 +233,7 @@ pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
 }
 
 /// Names the call that a site is due next about shared reservations.
-pub fn due_calls_of(record: &SiteRecord) -> Vec<&'static str> {
+pub fn due_site_call_names(record: &SiteRecord) -> Vec<&'static str> {
     record
         .next_shared_call()
         .map(|(_, question)| question.name())

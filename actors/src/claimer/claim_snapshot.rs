@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_domain::acquisition::most_of_any;
+use cospan_domain::acquisition::max_of_partitions;
 use cospan_domain::claim::{ClaimPlace, ClaimableSites, PreemptibleJob};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
@@ -14,7 +14,7 @@ use cospan_domain::placement::{
     self, GridSite, GridSnapshot, LoadReport, PlacementContext, PlacementRequest,
     RemainingResources, SilentObserver, SitePairHistory,
 };
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 
@@ -64,7 +64,7 @@ impl<'a> ClaimPass<'a> {
         }
         let belief = believed_idle(self.shared, site, &report, self.now)?;
         let mut idle = match &place.partition {
-            Some(partition) => most_of_any(partition, |name| report.idle_in.get(name)),
+            Some(partition) => max_of_partitions(partition, |name| report.idle_in.get(name)),
             None => belief.idle,
         };
         let holdings = self.view.holdings.get(site);
@@ -79,11 +79,11 @@ impl<'a> ClaimPass<'a> {
     }
 
     /// Makes a grid of the sites with what is left there.
-    fn grid_now(&mut self) -> GridSnapshot {
+    fn current_grid(&mut self) -> GridSnapshot {
         let base = self
             .base
             .take()
-            .unwrap_or_else(|| self.grid.for_claim(self.shared));
+            .unwrap_or_else(|| self.grid.snapshot_for_claims(self.shared));
         for site in base.sites() {
             let own = ClaimPlace::site_default(site.name.clone());
             if !self.idle.contains_key(&own) {
@@ -177,9 +177,11 @@ impl ClaimableSites for ClaimPass<'_> {
 
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {
         let defaults = &self.shared.settings.default_policies;
-        let request = PlacementRequest::of_one(job, component, defaults)?;
-        let request = self.shared.asked_by_owner(Arc::new(request), &job.owner);
-        let grid = self.grid_now();
+        let request = PlacementRequest::of_single_component(job, component, defaults)?;
+        let request = self
+            .shared
+            .add_owner_if_barred(Arc::new(request), &job.owner);
+        let grid = self.current_grid();
         let mut history = SitePairHistory::clone(&self.shared.history.load());
         let mut context = PlacementContext {
             grid: &grid,
@@ -195,7 +197,7 @@ impl ClaimableSites for ClaimPass<'_> {
         let bounded = grid
             .site(&placement.site)
             .is_some_and(|site| site.staging_left.is_some());
-        if bounded && !bug(PlantedBug::StageTogether) {
+        if bounded && !is_planted(PlantedBug::StageTogether) {
             self.staged
                 .extend(contents.map(|content| (placement.site.clone(), content)));
         }
@@ -215,7 +217,7 @@ impl ClaimableSites for ClaimPass<'_> {
         let site = &place.site;
         let mut victims: BTreeMap<JobId, PreemptibleJob> = BTreeMap::new();
         for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
-            let Some(job) = self.view.jobs.get(id).filter(|job| may_yield(job)) else {
+            let Some(job) = self.view.jobs.get(id).filter(|job| may_be_preempted(job)) else {
                 continue;
             };
             if holding.live && self.place(job, *component, site) == *place {
@@ -227,7 +229,7 @@ impl ClaimableSites for ClaimPass<'_> {
     }
 }
 
-fn may_yield(job: &Job) -> bool {
+fn may_be_preempted(job: &Job) -> bool {
     let holds = matches!(
         job.phase,
         JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }

@@ -19,10 +19,10 @@ use crate::actor_settings::StagingLimits;
 use crate::deductions::DeductionHolder;
 use crate::journal::JournalChange;
 use crate::live_state::LatestSiteReport;
-use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
 /// Says on the live state that a site has so many processors idle of ten.
-fn says(world: &MemoryWorld, name: &str, idle: u32) {
+fn report_idle(world: &MemoryWorld, name: &str, idle: u32) {
     let now = world.shared.clock.now();
     let mut report = LatestSiteReport {
         contact: SiteContact::Answering { last_at: now },
@@ -44,8 +44,8 @@ fn says(world: &MemoryWorld, name: &str, idle: u32) {
 }
 
 /// A job at Delft whose two components read one file, or one each.
-fn two_at_delft(reading: [Content; 2]) -> Job {
-    let mut job = queued(1, reading[0]);
+fn job_of_two_at_delft(reading: [Content; 2]) -> Job {
+    let mut job = queued_job(1, reading[0]);
     let mut spec = JobSpec::clone(&job.spec);
     spec.components[0].resources = Resources::processors(1);
     let mut other = spec.components[0].clone();
@@ -75,23 +75,23 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
 
 #[test]
 fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
-    paused(async || {
+    run_paused(async || {
         let budget = Some(Bytes(content(1).size.0 * 3 / 2));
         let staging = StagingLimits {
             budget,
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         world.add_file("input", content(1), &["Delft"]).await;
         world.add_file("another", content(2), &["Delft"]).await;
         world.settle().await;
-        says(&world, "Delft", 0);
-        says(&world, "Leiden", 10);
+        report_idle(&world, "Delft", 0);
+        report_idle(&world, "Leiden", 10);
         for (reading, both) in [
             ([content(1), content(1)], true),
             ([content(1), content(2)], false),
         ] {
-            let job = two_at_delft(reading);
+            let job = job_of_two_at_delft(reading);
             let mut grid = GridSnapshotMaker::default();
             let mut field = ClaimPass::new(&world.shared, &mut grid);
             let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
@@ -103,10 +103,10 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
 
 #[test]
 fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["Delft"]);
         world.settle().await;
-        says(&world, "Delft", 10);
+        report_idle(&world, "Delft", 10);
         let life = DeductionHolder::new(world.shared.clone());
         let now = world.shared.clock.now();
         let delft = |deducted| [(site("Delft"), deducted)].into_iter();
@@ -131,10 +131,10 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
 }
 
 /// A job that was submitted to this partition of Delft.
-fn submitted_to(id: u64, partition: Option<&str>) -> Job {
+fn job_submitted_to(id: u64, partition: Option<&str>) -> Job {
     let mut job = Job {
         id: JobId(id),
-        ..two_at_delft([content(1), content(1)])
+        ..job_of_two_at_delft([content(1), content(1)])
     };
     let options = partition.map(|name| format!("--partition={name}").into());
     let change = ProgramOverride {
@@ -170,26 +170,26 @@ async fn idle_beside_one_submitted_in(length: DurationMs) -> (u32, u32) {
     let world = MemoryWorld::new(&["Delft"]);
     world.settle().await;
     let submitted_at = world.shared.clock.now() + length;
-    let mut job = submitted_to(1, None);
+    let mut job = job_submitted_to(1, None);
     for component in &mut job.components {
         if let AttemptState::Submitted { at, .. } = &mut component.run {
             *at = submitted_at;
         }
     }
-    says(&world, "Delft", 10);
+    report_idle(&world, "Delft", 10);
     world
         .append(JournalChange::NewJobs(vec![Arc::new(job)]))
         .await;
     let mut grid = GridSnapshotMaker::default();
     let place = ClaimPlace::site_default(site("Delft"));
     let claimable = ClaimPass::new(&world.shared, &mut grid).idle_at(&place);
-    let usable = grid.snapshot(&world.shared).usable()[0].processors;
+    let usable = grid.snapshot(&world.shared).usable_by_site()[0].processors;
     (claimable.expect("Delft has said so").processors, usable)
 }
 
 #[test]
 fn what_was_submitted_before_the_clock_was_set_back_is_not_counted_twice() {
-    paused(async || {
+    run_paused(async || {
         let hour = DurationMs::from_secs(3_600);
         assert_eq!(idle_beside_one_submitted_in(hour).await, (10, 10));
         let after_the_report = DurationMs(1);
@@ -203,12 +203,12 @@ fn what_was_submitted_before_the_clock_was_set_back_is_not_counted_twice() {
 
 #[test]
 fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
-    paused(async || {
-        let world = MemoryWorld::set(&["Delft"], |settings| {
+    run_paused(async || {
+        let world = MemoryWorld::with_settings(&["Delft"], |settings| {
             settings.default_policies.lanes = Some(LANES);
         });
         world.settle().await;
-        says(&world, "Delft", 0);
+        report_idle(&world, "Delft", 0);
         let mut report = world
             .shared
             .live
@@ -234,10 +234,10 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
             .live
             .publish_report(site("Delft"), Arc::new(report));
         for (id, partition) in [(2, Some("gpu")), (3, None), (4, Some("normal"))] {
-            let job = submitted_to(id, partition);
+            let job = job_submitted_to(id, partition);
             let queued = Job {
                 id: JobId(id),
-                ..queued(id, content(1))
+                ..queued_job(id, content(1))
             };
             world
                 .append(JournalChange::NewJobs(vec![Arc::new(queued)]))

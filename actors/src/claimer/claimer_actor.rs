@@ -75,8 +75,8 @@ impl Claimer {
         }
     }
 
-    fn fold_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
-        match job.and_then(|job| self.shared.claim_time(job)) {
+    fn update_queued_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+        match job.and_then(|job| self.shared.next_claim_time(job)) {
             Some(at) if self.queue.time_of(id) != Some(at) => {
                 self.awaited.remove(&id);
                 self.queue.set_time(id, at);
@@ -94,20 +94,20 @@ impl Claimer {
     }
 
     fn look_at_queue(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take_look();
+        self.dirty.take_owed_look();
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        for id in self.shared.dirty.take_claims() {
-            self.fold_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+        for id in self.shared.dirty.take_claiming_jobs() {
+            self.update_queued_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
-        self.claim_due(ctx);
+        self.send_due_tries(ctx);
     }
 
     /// Plans due claims in order of claiming time, each on what those before it leave.
-    fn claim_due(&mut self, ctx: &mut Context<Self>) {
+    fn send_due_tries(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         // A job that does not answer is not asked again: it may have written what it decided.
-        self.plans.take_lapsed_jobs(now);
+        self.plans.take_expired_jobs(now);
         let view = self.shared.view.load();
         let due: Vec<JobId> = self.queue.due_jobs(now).map(|(_, job)| job).collect();
         let ready: Vec<&Arc<Job>> = due
@@ -119,10 +119,10 @@ impl Claimer {
         let all = ready.len();
         let ready: Vec<_> = ready
             .into_iter()
-            .filter(|job| self.is_informed(job, now))
+            .filter(|job| self.has_fresh_reports(job, now))
             .collect();
         if ready.len() < all {
-            self.look_later(ctx);
+            self.schedule_next_look(ctx);
         }
         if ready.is_empty() {
             return;
@@ -134,13 +134,13 @@ impl Claimer {
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
             .collect();
         for (job, attempt) in tries {
-            self.send_try(&job, attempt, ctx);
+            self.send_claim_try(&job, attempt, ctx);
         }
     }
 
     /// Returns true if the sites of the job's unclaimed components have just reported what is idle;
     /// asks them if not. No job waits long for a silent site.
-    fn is_informed(&mut self, job: &Job, now: Timestamp) -> bool {
+    fn has_fresh_reports(&mut self, job: &Job, now: Timestamp) -> bool {
         let asks = !self.awaited.contains_key(&job.id);
         let since = *self.awaited.entry(job.id).or_insert(now);
         if now >= since + PATIENCE {
@@ -148,7 +148,7 @@ impl Claimer {
         }
         let live = &self.shared.live;
         let mut informed = true;
-        for (site, oldest) in self.concerned_sites(job, since, now) {
+        for (site, oldest) in self.sites_to_report(job, since, now) {
             let report = live.site_report(&site).unwrap_or_default();
             let fresh = report
                 .idle
@@ -157,7 +157,7 @@ impl Claimer {
             if !fresh && report.contact.is_answering() {
                 informed = false;
                 if asks {
-                    live.want_fresh(&site, now);
+                    live.request_fresh_report(&site, now);
                     self.shared.actors.clusters.request_look_of(&site);
                 }
             }
@@ -169,7 +169,7 @@ impl Claimer {
     /// may be. They are those where the components are placed. A component that is restarted alone
     /// may go anywhere, so all sites count, and nobody else may have asked them lately. Reserved
     /// processors depend on no report.
-    fn concerned_sites(
+    fn sites_to_report(
         &self,
         job: &Job,
         since: Timestamp,
@@ -179,7 +179,7 @@ impl Claimer {
         if job
             .components
             .iter()
-            .any(|c: &Component| c.awaits_restart() && !c.is_to_begin_later())
+            .any(|c: &Component| c.awaits_restart_claim() && !c.is_to_begin_later())
         {
             let expired = now - self.shared.settings.information_expiry;
             sites.extend(self.shared.sites.keys().map(|site| (site.clone(), expired)));
@@ -195,13 +195,13 @@ impl Claimer {
         sites
     }
 
-    fn send_try(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
+    fn send_claim_try(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
         let id = job.id;
         self.awaited.remove(&id);
         self.under_way.insert(id);
         let now = self.shared.clock.now();
         self.plans
-            .deduct_for_job(id, now, uses_of_try(job, &attempt).into_iter());
+            .deduct_for_job(id, now, deductions_of_try(job, &attempt).into_iter());
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
@@ -222,14 +222,14 @@ impl Claimer {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             let taken = request_claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
-                promise.end_after_decision(taken).await;
+                promise.end_once_decided(taken).await;
             }
             // A rebuilt claimer has nothing under way.
-            owed.settle_with(ClaimTryAnswer { job: id, taken }).await;
+            owed.send_answer(ClaimTryAnswer { job: id, taken }).await;
         });
     }
 
-    fn look_later(&mut self, ctx: &mut Context<Self>) {
+    fn schedule_next_look(&mut self, ctx: &mut Context<Self>) {
         if !self.looks_again {
             self.looks_again = true;
             ctx.run_later(AGAIN, |this, ctx| {
@@ -241,7 +241,7 @@ impl Claimer {
 }
 
 /// Lists what a try takes at each site: idle processors, or reserved ones.
-fn uses_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, DeductedAmounts)> {
+fn deductions_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, DeductedAmounts)> {
     let placed = attempt.start.iter().filter_map(|&index| {
         let before = job.components.get(index.0 as usize)?.placement.as_ref();
         let resources = job.resources_of(index)?;
@@ -300,7 +300,7 @@ impl Actor for Claimer {
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
         for (id, job) in &view.jobs {
-            self.fold_job(*id, Some(job), now);
+            self.update_queued_job(*id, Some(job), now);
         }
         ctx.notify(LookAgain);
     }
@@ -321,13 +321,13 @@ impl Handler<ClaimTryAnswer> for Claimer {
     fn handle(&mut self, answer: ClaimTryAnswer, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
-        self.plans.end_job(answer.job);
+        self.plans.end_plan_of_job(answer.job);
         self.depth.set(self.under_way.len() as i64);
         if answer.taken {
             // One look serves all tries that are answered at about the same time.
             self.shared.actors.claimer.request_look_of(&())
         } else {
-            self.look_later(ctx)
+            self.schedule_next_look(ctx)
         }
     }
 }

@@ -7,5 +7,5 @@ mod refused_claims;
 mod timer;
 
 pub use claimer_actor::Claimer;
-pub(crate) use refused_claims::note_refusals;
+pub(crate) use refused_claims::note_refused_claims;
 pub use timer::ClaimTimer;

@@ -29,7 +29,7 @@ impl ClaimTimer {
         let Some(time) = view
             .jobs
             .get(&self.job)
-            .and_then(|job| self.shared.claim_time(job))
+            .and_then(|job| self.shared.next_claim_time(job))
         else {
             self.guard.disarm();
             ctx.stop();

@@ -23,7 +23,7 @@ pub(super) struct BarredOwnerJobs {
 impl CoAllocator {
     /// Changes the requests of jobs whose owners have become barred somewhere, or are barred
     /// nowhere any more.
-    pub(super) fn refold_barred_owners(&mut self) {
+    pub(super) fn update_barred_owner_requests(&mut self) {
         let owners = self.shared.live.barred_owners();
         let view = self.shared.view.load();
         if owners != self.suspects.owners {
@@ -43,7 +43,7 @@ impl CoAllocator {
             let Some(id) = self.suspects.to_fold.pop_first() else {
                 return;
             };
-            self.refold_job(&view, id);
+            self.update_job(&view, id);
         }
         self.shared.actors.co_allocator.request_look_of(&());
     }

@@ -88,7 +88,7 @@ struct AwardedPlan {
 
 impl BiddingState {
     /// Returns when a waiting job may be announced again by what was reported already.
-    pub(super) fn next_due(
+    pub(super) fn next_announcement_due(
         &self,
         changes: u64,
         interval: DurationMs,
@@ -98,7 +98,7 @@ impl BiddingState {
     }
 
     /// Takes the granted plan for this job; its deductions go over to the caller.
-    pub(super) fn take_granted(&mut self, job: JobId) -> Option<DeductionKey> {
+    pub(super) fn take_granted_plan(&mut self, job: JobId) -> Option<DeductionKey> {
         self.granted.take_if(|key| key.job == job)
     }
 }
@@ -112,7 +112,7 @@ impl CoAllocator {
         ctx: &mut Context<Self>,
     ) -> bool {
         let now = self.shared.clock.now();
-        let changes = self.shared.live.change_count();
+        let changes = self.shared.live.placement_change_count();
         // A job with another request than before counts as new.
         let known = self
             .bids
@@ -120,12 +120,12 @@ impl CoAllocator {
             .get(&job)
             .filter(|asked| **asked.request() == *request);
         let asked = known.cloned();
-        if asked.is_some() && self.refuse_again(job, &request, changes, now) {
+        if asked.is_some() && self.refuse_if_too_soon(job, &request, changes, now) {
             return false;
         }
         let Some(scan) = &self.scan else { return false };
         let ground = Arc::new(BidRoundBasis::new(&request, scan.shared_grid()));
-        self.drop_granted();
+        self.drop_granted_plan();
         let is_known = asked.is_some();
         let asked = asked.unwrap_or_else(|| Arc::new(AnnouncedNeed::new(request)));
         if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
@@ -134,7 +134,7 @@ impl CoAllocator {
         let lease = now + self.shared.settings.bids.timeout + LEASE;
         let key = self.plans.open_plan(job, lease);
         let round = BidRound::new(ground.grid().sites().len());
-        let timer = self.bid_timer(ctx);
+        let timer = self.start_bid_timer(ctx);
         let stage = BidRoundStage::Answers;
         let open = OpenBidRound {
             key,
@@ -152,7 +152,7 @@ impl CoAllocator {
 
     /// Refuses a job if its last round came to nothing and it is not time for another. What the job
     /// could have by now is kept from jobs that are tried after it.
-    fn refuse_again(
+    fn refuse_if_too_soon(
         &mut self,
         job: JobId,
         request: &PlacementRequest,
@@ -174,9 +174,9 @@ impl CoAllocator {
         }
         if let Some(plan) = plan {
             scan.take_plan(request, &plan);
-            bids.waiting.mark_put_off(job);
+            bids.waiting.mark_postponed(job);
         }
-        scan.resolve_round(job, Err(refusal.clone()));
+        scan.record_round_outcome(job, Err(refusal.clone()));
         true
     }
 
@@ -194,7 +194,7 @@ impl CoAllocator {
         let cleared = self.bids.clears.take();
         let mut clears = 0;
         let mut absent = vec![true; open.ground.grid().sites().len()];
-        visit_sites(&self.shared, open.ground.grid(), |site, addr| {
+        visit_site_actors(&self.shared, open.ground.grid(), |site, addr| {
             absent[site] = false;
             let clear = cleared.as_ref().and_then(|cleared| cleared.clear_for(site));
             clears += u64::from(clear.is_some());
@@ -221,7 +221,7 @@ impl CoAllocator {
             return;
         };
         let mut clears = 0;
-        visit_sites(&self.shared, scan.grid(), |site, addr| {
+        visit_site_actors(&self.shared, scan.grid(), |site, addr| {
             if let Some(key) = cleared.clear_for(site) {
                 clears += 1;
                 addr.do_send(BiddingMessage::Clear(key));
@@ -230,7 +230,7 @@ impl CoAllocator {
         self.shared.metrics.bid_messages.inc_by(clears);
     }
 
-    fn bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
+    fn start_bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
         let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
         ctx.run_later(timeout, |this, ctx| this.close_overdue_round(ctx))
     }
@@ -246,13 +246,13 @@ impl CoAllocator {
     }
 
     /// Counts a round that is over: its outcome, and its messages.
-    fn count_round(&self, open: &OpenBidRound, outcome: &str) {
+    fn count_bid_round(&self, open: &OpenBidRound, outcome: &str) {
         let metrics = &self.shared.metrics;
         metrics.bid_rounds.with_label_values(&[outcome]).inc();
         metrics.bid_messages.inc_by(open.round.messages());
     }
 
-    fn handle_reply(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+    fn handle_bid_reply(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.as_mut().filter(|open| open.key == reply.key) else {
             return;
         };
@@ -260,7 +260,7 @@ impl CoAllocator {
             (BidReplyContent::Answer(answer), BidRoundStage::Answers) => {
                 open.round.record_answer(reply.site, answer);
                 if open.round.is_complete() {
-                    self.close_answers(ctx);
+                    self.close_bidding(ctx);
                 }
             }
             (BidReplyContent::Unheard(why), BidRoundStage::Answers) => {
@@ -271,7 +271,7 @@ impl CoAllocator {
                 dispatch.awaited.remove(&reply.site);
                 open.round.count_sent(1);
                 if dispatch.awaited.is_empty() {
-                    self.finish_granted(ctx);
+                    self.finish_granted_round(ctx);
                 }
             }
             (
@@ -319,9 +319,9 @@ impl CoAllocator {
             return;
         };
         let BidRoundStage::Acknowledgements(dispatch) = &mut open.stage else {
-            return self.close_answers(ctx);
+            return self.close_bidding(ctx);
         };
-        let ledgers = self.shared.deductions.lock();
+        let ledgers = self.shared.deductions.lock_ledgers();
         let sites = open.ground.grid().sites();
         // Perhaps only the acknowledgement is lost.
         dispatch
@@ -329,7 +329,7 @@ impl CoAllocator {
             .retain(|site, _| !ledgers.is_acknowledged(&open.key, &sites[*site].name));
         drop(ledgers);
         if dispatch.awaited.is_empty() {
-            return self.finish_granted(ctx);
+            return self.finish_granted_round(ctx);
         }
         let silent: Vec<usize> = dispatch.awaited.keys().copied().collect();
         let mut answers = std::mem::take(&mut dispatch.answers);
@@ -339,7 +339,7 @@ impl CoAllocator {
         self.decide_bids(answers, ctx);
     }
 
-    fn close_answers(&mut self, ctx: &mut Context<Self>) {
+    fn close_bidding(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
         };
@@ -365,7 +365,7 @@ impl CoAllocator {
                 Ok(decided) => decided,
                 Err(refusal) => {
                     scan.learn_from_bids(&open.asked, &answers);
-                    return self.finish_not_covered(refusal, ctx);
+                    return self.finish_uncovered_round(refusal, ctx);
                 }
             };
             match self.award_plan(plan, by, answers, ctx) {
@@ -392,7 +392,7 @@ impl CoAllocator {
         };
         let sites = open.ground.grid().sites();
         let mut uses: BTreeMap<usize, Resources> = BTreeMap::new();
-        for (site, used) in open.asked.request().used_by_plan(&plan) {
+        for (site, used) in open.asked.request().resources_of_plan(&plan) {
             if let Some(index) = open.ground.grid().index_of(&site) {
                 uses.entry(index).or_default().add(&used);
             }
@@ -410,11 +410,11 @@ impl CoAllocator {
             return Err(answers);
         }
         // Processors that an earlier plan of this round gave to others are free again.
-        let mut ledgers = self.shared.deductions.lock();
+        let mut ledgers = self.shared.deductions.lock_ledgers();
         if let BidRoundStage::Acknowledgements(before) = &open.stage {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
             for site in dropped {
-                let ledger = ledgers.number_of(&sites[*site].name);
+                let ledger = ledgers.ledger_number(&sites[*site].name);
                 ledgers.release_site(&open.key, ledger);
             }
         }
@@ -446,12 +446,12 @@ impl CoAllocator {
 
     /// Ends a round that all sites of the plan have acknowledged. The others get the message that
     /// the job went there.
-    fn finish_granted(&mut self, ctx: &mut Context<Self>) {
+    fn finish_granted_round(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
         };
         ctx.cancel_future(open.timer);
-        self.count_round(&open, "placed");
+        self.count_bid_round(&open, "placed");
         let BidRoundStage::Acknowledgements(dispatch) = open.stage else {
             return;
         };
@@ -462,7 +462,7 @@ impl CoAllocator {
         });
         self.shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .extend_lease(&open.key, self.shared.clock.now() + LEASE);
         self.bids.announced.remove(&open.key.job);
         self.bids.waiting.forget(open.key.job);
@@ -474,7 +474,7 @@ impl CoAllocator {
 
     /// Ends a round whose bids do not cover the job: what was deducted is free again, and the job
     /// waits.
-    fn finish_not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
+    fn finish_uncovered_round(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
         };
@@ -482,8 +482,8 @@ impl CoAllocator {
         let job = open.key.job;
         let now = self.shared.clock.now();
         debug!(%job, %refusal.reason, "no bids cover the job");
-        self.shared.deductions.lock().end_plan(&open.key);
-        self.count_round(&open, "not-covered");
+        self.shared.deductions.lock_ledgers().end_plan(&open.key);
+        self.count_bid_round(&open, "not-covered");
         // A job that is gone was cancelled at all sites.
         if self.bids.announced.contains_key(&job) {
             self.bids.waiting.record_refusal(job, open.changes, now);
@@ -499,33 +499,35 @@ impl CoAllocator {
         ctx: &mut Context<Self>,
     ) {
         if let Some(scan) = &mut self.scan {
-            Scan::resolve_round(scan, job, outcome);
-            self.run_slice(ctx);
+            Scan::record_round_outcome(scan, job, outcome);
+            self.run_scan_slice(ctx);
         }
     }
 
     /// Drops a round about a job that changed meanwhile: nothing is deducted for it any more.
     pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
-        if let Some(open) = self
-            .bids
-            .open
-            .take_if(|open: &mut OpenBidRound| !self.shared.deductions.lock().is_open(&open.key))
-        {
+        if let Some(open) = self.bids.open.take_if(|open: &mut OpenBidRound| {
+            !self
+                .shared
+                .deductions
+                .lock_ledgers()
+                .is_plan_open(&open.key)
+        }) {
             ctx.cancel_future(open.timer);
-            self.count_round(&open, "void");
+            self.count_bid_round(&open, "void");
             // Announced anew if it still waits, and in full: a site that has other requirements
             // under its id may not have said so yet.
             if self.bids.announced.remove(&open.key.job).is_some() {
                 self.send_to_all_sites(|| BiddingMessage::Cancel(open.key.job));
             }
-            self.run_slice(ctx);
+            self.run_scan_slice(ctx);
         }
     }
 
     /// Drops a granted plan that nobody took up: its job changed while sites were bidding.
-    pub(super) fn drop_granted(&mut self) {
+    pub(super) fn drop_granted_plan(&mut self) {
         if let Some(key) = self.bids.granted.take() {
-            self.shared.deductions.lock().end_plan(&key);
+            self.shared.deductions.lock_ledgers().end_plan(&key);
         }
     }
 
@@ -540,7 +542,7 @@ impl CoAllocator {
 }
 
 /// Calls `visit` with the index of each site of a grid whose actor lives, and that actor's address.
-fn visit_sites(
+fn visit_site_actors(
     shared: &SharedState,
     grid: &GridSnapshot,
     mut visit: impl FnMut(usize, &Addr<ClusterActor>),
@@ -570,7 +572,7 @@ impl Handler<CloseBidRound> for CoAllocator {
     fn handle(&mut self, CloseBidRound(key): CloseBidRound, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         if self.bids.open.as_ref().is_some_and(|open| open.key == key) {
-            self.close_answers(ctx);
+            self.close_bidding(ctx);
         }
     }
 }
@@ -580,6 +582,6 @@ impl Handler<BidReply> for CoAllocator {
 
     fn handle(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
-        self.handle_reply(reply, ctx);
+        self.handle_bid_reply(reply, ctx);
     }
 }

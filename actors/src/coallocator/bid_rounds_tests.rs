@@ -18,24 +18,25 @@ use super::GridSnapshotMaker;
 use crate::deductions::{DeductionHolder, LEASE};
 use crate::journal::JournalChange;
 use crate::site::{BiddingMessage, ClusterActor, JobAnnouncement};
-use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
 const JOB: u64 = 1;
 
 /// Three sites of ten, eight and six processors, and a day until anybody has his turn.
-async fn world() -> MemoryWorld {
-    let world = MemoryWorld::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
-        settings.queue.scan_interval = DurationMs::from_secs(86_400);
-        settings.bids.in_messages = true;
-    });
-    with_processors(&world, [10, 8, 6]).await;
+async fn three_site_world() -> MemoryWorld {
+    let world =
+        MemoryWorld::with_all_actors_and_settings(&["Delft", "Leiden", "Utrecht"], |settings| {
+            settings.queue.scan_interval = DurationMs::from_secs(86_400);
+            settings.bids.in_messages = true;
+        });
+    set_site_processors(&world, [10, 8, 6]).await;
     world
 }
 
-async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
+async fn set_site_processors(world: &MemoryWorld, counts: [u32; 3]) {
     let names = ["Delft", "Leiden", "Utrecht"];
     for (name, processors) in names.into_iter().zip(counts) {
-        world.at(name).inside().processors = processors;
+        world.fake_site(name).lock_state().processors = processors;
     }
     let is_told = |world: &MemoryWorld, name: &str, count: u32| {
         let report = world
@@ -51,7 +52,7 @@ async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
         (total, idle) == (Some(count), Some(count))
     };
     world
-        .until(
+        .wait_until(
             "all sites have said what they have",
             |world: &MemoryWorld| {
                 // Sites are asked while somebody wants to know.
@@ -66,13 +67,13 @@ async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
         .await;
 }
 
-fn wanting(id: u64, processors: u32) -> Job {
-    wanting_all(id, &[processors])
+fn job_wanting(id: u64, processors: u32) -> Job {
+    job_wanting_all(id, &[processors])
 }
 
 /// A job with components of these sizes.
-fn wanting_all(id: u64, sizes: &[u32]) -> Job {
-    let mut job = queued(id, content(1));
+fn job_wanting_all(id: u64, sizes: &[u32]) -> Job {
+    let mut job = queued_job(id, content(1));
     let mut spec = JobSpec::clone(&job.spec);
     spec.policy = Some(PolicyName::new("mrs").expect("a name"));
     spec.components = sizes
@@ -89,15 +90,15 @@ fn wanting_all(id: u64, sizes: &[u32]) -> Job {
     job
 }
 
-async fn submit(world: &MemoryWorld, id: u64, processors: u32) {
+async fn submit_job(world: &MemoryWorld, id: u64, processors: u32) {
     world
-        .append(JournalChange::NewJobs(vec![Arc::new(wanting(
+        .append(JournalChange::NewJobs(vec![Arc::new(job_wanting(
             id, processors,
         ))]))
         .await;
 }
 
-fn place(world: &MemoryWorld, id: u64) -> Option<SiteName> {
+fn placed_site(world: &MemoryWorld, id: u64) -> Option<SiteName> {
     let view = world.shared.view.load();
     let component = view
         .jobs
@@ -109,7 +110,7 @@ fn place(world: &MemoryWorld, id: u64) -> Option<SiteName> {
     Some(component.site)
 }
 
-fn rounds(world: &MemoryWorld, outcome: &str) -> u64 {
+fn count_rounds(world: &MemoryWorld, outcome: &str) -> u64 {
     world
         .shared
         .metrics
@@ -120,39 +121,39 @@ fn rounds(world: &MemoryWorld, outcome: &str) -> u64 {
 
 #[test]
 fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
-    paused(|| async {
-        let world = world().await;
-        submit(&world, JOB, 9).await;
+    run_paused(|| async {
+        let world = three_site_world().await;
+        submit_job(&world, JOB, 9).await;
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
         assert_eq!(
-            place(&world, JOB),
+            placed_site(&world, JOB),
             Some(site("Delft")),
             "only there are nine"
         );
-        assert_eq!(rounds(&world, "placed"), 1);
+        assert_eq!(count_rounds(&world, "placed"), 1);
         // Announcements and answers of three sites, the job, its acknowledgement, two clears.
         assert_eq!(world.shared.metrics.bid_messages.get(), 10);
         world
-            .until("nothing is deducted", |world| {
-                world.shared.deductions.open_plans() == 0
+            .wait_until("nothing is deducted", |world| {
+                world.shared.deductions.open_plan_count() == 0
             })
             .await;
-        assert_eq!(world.shared.provisional_leaks(), []);
+        assert_eq!(world.shared.deduction_leaks(), []);
     });
 }
 
 #[test]
 fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
-    paused(|| async {
-        let world = world().await;
-        let job = wanting_all(JOB, &[9, 7]);
+    run_paused(|| async {
+        let world = three_site_world().await;
+        let job = job_wanting_all(JOB, &[9, 7]);
         world
             .append(JournalChange::NewJobs(vec![Arc::new(job)]))
             .await;
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
         let n = 3;
         let m = 2;
@@ -165,12 +166,12 @@ fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
 
 #[test]
 fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
-    paused(|| async {
-        let world = world().await;
-        submit(&world, JOB, 20).await;
+    run_paused(|| async {
+        let world = three_site_world().await;
+        submit_job(&world, JOB, 20).await;
         world
-            .until("it was announced", |world| {
-                rounds(world, "not-covered") == 1
+            .wait_until("it was announced", |world| {
+                count_rounds(world, "not-covered") == 1
             })
             .await;
         let messages = || world.shared.metrics.bid_messages.get();
@@ -192,7 +193,9 @@ fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
                 events: Vec::new(),
             })
             .await;
-        world.until("all sites are told", |_| messages() == 9).await;
+        world
+            .wait_until("all sites are told", |_| messages() == 9)
+            .await;
     });
 }
 
@@ -211,19 +214,19 @@ impl Handler<MailboxPause> for ClusterActor {
 
 /// Delft bids for a job of eight, gets it since it comes first of two that are as near, and
 /// hears nothing of that.
-async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
+async fn award_to_paused_site(world: &MemoryWorld) -> DeductionKey {
     let delft = world
         .shared
         .actors
         .clusters
         .addr(&site("Delft"))
         .expect("it lives");
-    submit(world, JOB, 8).await;
+    submit_job(world, JOB, 8).await;
     let bid = || {
         let leaks = world
             .shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .find_leaks(Timestamp(0), |_| false);
         leaks.into_iter().find(|leak| leak.site == site("Delft"))
     };
@@ -245,12 +248,12 @@ async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
         !world
             .shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .is_acknowledged(&key, &site("Delft")),
         "it heard nothing"
     );
     assert_eq!(
-        (rounds(world, "placed"), place(world, JOB)),
+        (count_rounds(world, "placed"), placed_site(world, JOB)),
         (0, None),
         "it is waited for"
     );
@@ -259,24 +262,27 @@ async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
 
 #[test]
 fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
-    paused(|| async {
-        let world = world().await;
-        let key = awarded_to_the_deaf(&world).await;
+    run_paused(|| async {
+        let world = three_site_world().await;
+        let key = award_to_paused_site(&world).await;
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
         assert_eq!(
-            place(&world, JOB),
+            placed_site(&world, JOB),
             Some(site("Leiden")),
             "as near, and next by name"
         );
         assert_eq!(
-            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (
+                count_rounds(&world, "placed"),
+                count_rounds(&world, "not-covered")
+            ),
             (1, 0)
         );
         // One award more than if all had heard; and two are told that it is not theirs.
         world
-            .until("all is told", |world| {
+            .wait_until("all is told", |world| {
                 world.shared.metrics.bid_messages.get() == 11
             })
             .await;
@@ -286,23 +292,23 @@ fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
             world
                 .shared
                 .deductions
-                .lock()
+                .lock_ledgers()
                 .deducted_for_plan(&key, &site("Delft"))
                 .cloned()
         };
         assert_eq!(at_delft(&world), None);
-        assert_eq!(world.shared.provisional_leaks(), []);
+        assert_eq!(world.shared.deduction_leaks(), []);
     });
 }
 
 #[test]
 fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
-    paused(|| async {
-        let world = world().await;
-        let key = awarded_to_the_deaf(&world).await;
+    run_paused(|| async {
+        let world = three_site_world().await;
+        let key = award_to_paused_site(&world).await;
         // As if it had acknowledged, and nobody heard that.
-        let mut ledgers = world.shared.deductions.lock();
-        let at = ledgers.number_of(&site("Delft"));
+        let mut ledgers = world.shared.deductions.lock_ledgers();
+        let at = ledgers.ledger_number(&site("Delft"));
         assert!(ledgers.deduct_acknowledged(
             &key,
             at,
@@ -310,16 +316,19 @@ fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
         ));
         drop(ledgers);
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
-        assert_eq!(place(&world, JOB), Some(site("Delft")));
+        assert_eq!(placed_site(&world, JOB), Some(site("Delft")));
         assert_eq!(
-            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (
+                count_rounds(&world, "placed"),
+                count_rounds(&world, "not-covered")
+            ),
             (1, 0)
         );
         // The job went out once; no acknowledgement came.
         world
-            .until("all is told", |world| {
+            .wait_until("all is told", |world| {
                 world.shared.metrics.bid_messages.get() == 9
             })
             .await;
@@ -328,24 +337,27 @@ fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
 
 #[test]
 fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
-    paused(|| async {
-        let world = world().await;
-        let both = [wanting(JOB, 9), wanting(2, 8)];
+    run_paused(|| async {
+        let world = three_site_world().await;
+        let both = [job_wanting(JOB, 9), job_wanting(2, 8)];
         world
             .append(JournalChange::NewJobs(both.map(Arc::new).to_vec()))
             .await;
         world
-            .until("both are placed", |world: &MemoryWorld| {
-                place(world, JOB).is_some() && place(world, 2).is_some()
+            .wait_until("both are placed", |world: &MemoryWorld| {
+                placed_site(world, JOB).is_some() && placed_site(world, 2).is_some()
             })
             .await;
         // All eight of Leiden were set aside for the first, and cleared before the second.
         assert_eq!(
-            (place(&world, JOB), place(&world, 2)),
+            (placed_site(&world, JOB), placed_site(&world, 2)),
             (Some(site("Delft")), Some(site("Leiden")))
         );
         assert_eq!(
-            (rounds(&world, "placed"), rounds(&world, "not-covered")),
+            (
+                count_rounds(&world, "placed"),
+                count_rounds(&world, "not-covered")
+            ),
             (2, 0)
         );
         assert_eq!(
@@ -354,97 +366,109 @@ fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
             "each clear is counted"
         );
         world
-            .until("nothing is deducted", |world| {
-                world.shared.deductions.open_plans() == 0
+            .wait_until("nothing is deducted", |world| {
+                world.shared.deductions.open_plan_count() == 0
             })
             .await;
-        assert_eq!(world.shared.provisional_leaks(), []);
+        assert_eq!(world.shared.deduction_leaks(), []);
     });
 }
 
 #[test]
 fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
-    paused(|| async {
-        let world = world().await;
-        submit(&world, JOB, 20).await;
+    run_paused(|| async {
+        let world = three_site_world().await;
+        submit_job(&world, JOB, 20).await;
         world
-            .until("it was announced", |world| {
-                rounds(world, "not-covered") == 1
+            .wait_until("it was announced", |world| {
+                count_rounds(world, "not-covered") == 1
             })
             .await;
-        assert_eq!(world.shared.deductions.open_plans(), 0, "at once");
+        assert_eq!(world.shared.deductions.open_plan_count(), 0, "at once");
         // Looks, deductions and releases bring it back no sooner.
         for _ in 0..100 {
             world.shared.actors.co_allocator.request_look_of(&());
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
         assert_eq!(
-            (rounds(&world, "not-covered"), place(&world, JOB)),
+            (
+                count_rounds(&world, "not-covered"),
+                placed_site(&world, JOB)
+            ),
             (1, None)
         );
-        with_processors(&world, [10, 8, 30]).await;
+        set_site_processors(&world, [10, 8, 30]).await;
         // Its submission is refused there, as everywhere in this world.
         world
-            .until("it was placed", |world| rounds(world, "placed") > 0)
+            .wait_until("it was placed", |world| count_rounds(world, "placed") > 0)
             .await;
     });
 }
 
 #[test]
 fn what_another_gives_back_goes_to_who_has_waited_longest() {
-    paused(|| async {
-        let world = world().await;
+    run_paused(|| async {
+        let world = three_site_world().await;
         let life = DeductionHolder::new(world.shared.clone());
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
         let other = life.open_plan(JobId(9), an_hour);
         let delft = site("Delft");
         let five = DeductedAmounts::for_proposal(Resources::processors(5));
-        let at = world.shared.deductions.lock().number_of(&delft);
-        assert!(world.shared.deductions.lock().deduct(&other, at, five));
-        submit(&world, JOB, 9).await;
+        let at = world.shared.deductions.lock_ledgers().ledger_number(&delft);
+        assert!(
+            world
+                .shared
+                .deductions
+                .lock_ledgers()
+                .deduct(&other, at, five)
+        );
+        submit_job(&world, JOB, 9).await;
         world
-            .until("it was announced", |world| {
-                rounds(world, "not-covered") == 1
+            .wait_until("it was announced", |world| {
+                count_rounds(world, "not-covered") == 1
             })
             .await;
         // No site reports it; and the first may not be announced again at once.
-        assert!(life.end_job(JobId(9)));
-        let mut later = wanting(2, 9);
+        assert!(life.end_plan_of_job(JobId(9)));
+        let mut later = job_wanting(2, 9);
         let mut spec = JobSpec::clone(&later.spec);
         spec.wall_time = spec.wall_time + DurationMs(1);
         later.spec = Arc::new(spec);
         world
             .append(JournalChange::NewJobs(vec![Arc::new(later)]))
             .await;
-        let any = |world: &MemoryWorld| place(world, JOB).or(place(world, 2));
+        let any = |world: &MemoryWorld| placed_site(world, JOB).or(placed_site(world, 2));
         world
-            .until("one is placed", |world| any(world).is_some())
+            .wait_until("one is placed", |world| any(world).is_some())
             .await;
-        assert_eq!((place(&world, JOB), place(&world, 2)), (Some(delft), None));
+        assert_eq!(
+            (placed_site(&world, JOB), placed_site(&world, 2)),
+            (Some(delft), None)
+        );
     });
 }
 
 #[test]
 fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
-    paused(|| async {
-        let world = world().await;
+    run_paused(|| async {
+        let world = three_site_world().await;
         world.shared.actors.clusters.remove_actor(&site("Delft"));
-        submit(&world, JOB, 5).await;
+        submit_job(&world, JOB, 5).await;
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
-        assert_eq!(place(&world, JOB), Some(site("Leiden")));
+        assert_eq!(placed_site(&world, JOB), Some(site("Leiden")));
     });
 }
 
 #[test]
 fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
-    paused(|| async {
-        let world = world().await;
+    run_paused(|| async {
+        let world = three_site_world().await;
         let life = DeductionHolder::new(world.shared.clone());
         let now = world.shared.clock.now();
         let defaults = &world.shared.settings.default_policies;
-        let request = Arc::new(PlacementRequest::of_job(&wanting(JOB, 4), defaults));
+        let request = Arc::new(PlacementRequest::of_job(&job_wanting(JOB, 4), defaults));
         let grid = GridSnapshotMaker::default().snapshot(&world.shared);
         let ground = Arc::new(BidRoundBasis::new(&request, grid));
         let asked = Some(Arc::new(AnnouncedNeed::new(request)));
@@ -508,7 +532,7 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
 
 #[test]
 fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         let life = DeductionHolder::new(world.shared.clone());
         let uses = [(
@@ -526,7 +550,7 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
             3
         );
         assert_eq!(
-            world.shared.provisional_leaks().len(),
+            world.shared.deduction_leaks().len(),
             1,
             "nobody has such a job"
         );
@@ -535,19 +559,19 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
             world.shared.deductions.deducted_at(&site("Delft")),
             DeductedAmounts::default()
         );
-        assert_eq!(world.shared.provisional_leaks(), []);
+        assert_eq!(world.shared.deduction_leaks(), []);
     });
 }
 
 #[test]
 fn what_one_promises_is_promised_to_nobody_else() {
-    paused(|| async {
-        let world = world().await;
+    run_paused(|| async {
+        let world = three_site_world().await;
         let now = world.shared.clock.now();
         let usable = || {
             GridSnapshotMaker::default()
                 .snapshot(&world.shared)
-                .usable()[0]
+                .usable_by_site()[0]
                 .processors
         };
         let life = DeductionHolder::new(world.shared.clone());
@@ -570,21 +594,21 @@ fn what_one_promises_is_promised_to_nobody_else() {
             at_delft(DeductedAmounts::for_proposal(Resources::processors(4))),
         );
         assert_eq!(usable(), 3);
-        let own = GridSnapshotMaker::default().snapshot_for(&world.shared, JobId(4));
+        let own = GridSnapshotMaker::default().snapshot_for_job(&world.shared, JobId(4));
         assert_eq!(
-            own.usable()[0].processors,
+            own.usable_by_site()[0].processors,
             7,
             "to the job itself it is there"
         );
-        submit(&world, JOB, 4).await;
+        submit_job(&world, JOB, 4).await;
         world
-            .until("it is placed", |world| place(world, JOB).is_some())
+            .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
             .await;
         assert_eq!(
-            place(&world, JOB),
+            placed_site(&world, JOB),
             Some(site("Leiden")),
             "Delft has three left"
         );
-        assert!(life.end_job(JobId(4)) && !life.end_job(JobId(4)));
+        assert!(life.end_plan_of_job(JobId(4)) && !life.end_plan_of_job(JobId(4)));
     });
 }

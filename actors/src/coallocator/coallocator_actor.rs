@@ -30,7 +30,7 @@ use crate::chaos::{self, CrashPoint};
 use crate::deductions::DeductionHolder;
 use crate::job::JobCommandMessage;
 use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
-use crate::transfer::{StagingDeductionGuard, room_for};
+use crate::transfer::{StagingDeductionGuard, check_staging_room};
 
 /// The pause before a job that did not take its proposal is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
@@ -133,16 +133,16 @@ impl CoAllocator {
         }
     }
 
-    fn fold_all(&mut self) {
+    fn rebuild_queues(&mut self) {
         self.shared.dirty.take_jobs();
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        self.shared.dirty.take_promised();
+        self.shared.dirty.take_reschedulable_jobs();
         for job in view.jobs.values() {
-            self.groups.note_job(job);
-            self.seeking.follow_seeking_job(job.id, Some(job));
-            self.forwarding.follow_reserved_job(job.id, Some(job), now);
-            self.within.follow_sharing_job(job.id, Some(job));
+            self.groups.record_phase(job);
+            self.seeking.update_seeking_job(job.id, Some(job));
+            self.forwarding.update_reserved_job(job.id, Some(job), now);
+            self.within.update_sharing_job(job.id, Some(job));
         }
         for group in self.groups.limited_sweeps() {
             self.groups.give_turns(group, std::iter::empty());
@@ -150,13 +150,15 @@ impl CoAllocator {
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
         for job in tried {
-            if let Some(waiting) = WaitingJob::from_job(job, || self.shared.request_of(job)) {
+            if let Some(waiting) =
+                WaitingJob::from_job(job, || self.shared.placement_request_of(job))
+            {
                 self.queues.insert(waiting);
             }
         }
     }
 
-    fn fold_dirty(&mut self) {
+    fn update_changed_jobs(&mut self) {
         let dirty = self.shared.dirty.take_jobs();
         if dirty.is_empty() {
             return;
@@ -166,10 +168,14 @@ impl CoAllocator {
         let mut changed = BTreeSet::new();
         for id in dirty {
             // Nothing else would withdraw the proposal: the time when it expires goes with it.
-            if self.plans.end_job(id) {
+            if self.plans.end_plan_of_job(id) {
                 self.queues.withdraw_proposal(id);
             }
-            groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note_job(job)));
+            groups.extend(
+                view.jobs
+                    .get(&id)
+                    .and_then(|job| self.groups.record_phase(job)),
+            );
             changed.insert(id);
         }
         for group in groups {
@@ -177,33 +183,33 @@ impl CoAllocator {
         }
         changed
             .into_iter()
-            .for_each(|id| self.refold_job(&view, id));
+            .for_each(|id| self.update_job(&view, id));
     }
 
-    fn fold_promised(&mut self) {
+    fn update_reschedulable_jobs(&mut self) {
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        for id in self.shared.dirty.take_promised() {
+        for id in self.shared.dirty.take_reschedulable_jobs() {
             self.forwarding
-                .follow_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+                .update_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
     }
 
     /// Follows a job as it stands in the view, and as its sweep lets it be tried.
-    pub(super) fn refold_job(&mut self, view: &CommittedView, id: JobId) {
+    pub(super) fn update_job(&mut self, view: &CommittedView, id: JobId) {
         let job = view.jobs.get(&id);
-        self.seeking.follow_seeking_job(id, job.map(AsRef::as_ref));
-        self.within.follow_sharing_job(id, job.map(AsRef::as_ref));
+        self.seeking.update_seeking_job(id, job.map(AsRef::as_ref));
+        self.within.update_sharing_job(id, job.map(AsRef::as_ref));
         if self.shunned.contains(&id) {
             if job.is_some_and(|job| needs_hold(job)) {
                 return;
             }
             self.shunned.remove(&id);
-            self.shared.clear_suspect(id);
+            self.shared.clear_crash_suspect(id);
         }
         let tried = job.filter(|job| self.groups.has_turn(job));
-        let waiting =
-            tried.and_then(|job| WaitingJob::from_job(job, || self.shared.request_of(job)));
+        let waiting = tried
+            .and_then(|job| WaitingJob::from_job(job, || self.shared.placement_request_of(job)));
         match waiting {
             Some(waiting) => return self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget_job(id),
@@ -212,14 +218,14 @@ impl CoAllocator {
         self.forget_bids(id);
     }
 
-    fn take_stock_of_jobs(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take_look();
-        self.fold_dirty();
-        self.refold_barred_owners();
-        self.fold_promised();
+    fn do_due_work(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_owed_look();
+        self.update_changed_jobs();
+        self.update_barred_owner_requests();
+        self.update_reschedulable_jobs();
         self.drop_void_round(ctx);
         let now = self.shared.clock.now();
-        for job in self.plans.take_lapsed_jobs(now) {
+        for job in self.plans.take_expired_jobs(now) {
             self.queues.withdraw_proposal(job);
         }
         if self.scan.is_some() {
@@ -228,16 +234,16 @@ impl CoAllocator {
             self.begin_scan(ctx);
         }
         self.send_due_sites(ctx);
-        self.schedule_rescheduling(ctx);
-        self.place_sharing(ctx);
-        self.want_information();
+        self.look_for_earlier_starts(ctx);
+        self.place_sharing_jobs(ctx);
+        self.request_site_reports();
         self.set_timers(ctx, now);
         self.show_metrics();
     }
 
     /// Has sites polled again while jobs wait for what they have.
-    fn want_information(&self) {
-        let wanted = self.queues.has_unserved() || self.forwarding.is_wanted();
+    fn request_site_reports(&self) {
+        let wanted = self.queues.has_jobs_without_proposal() || self.forwarding.follows_any_job();
         if self.shared.live.set_placement_awaited(wanted) && wanted {
             self.shared.actors.clusters.request_look_of_all();
         }
@@ -254,15 +260,15 @@ impl CoAllocator {
         self.again = false;
         let scan = self.queues.begin_scan(trigger, grid, now);
         self.scan = Some(if self.shared.settings.bids.in_messages {
-            scan.with_rounds()
+            scan.with_bid_rounds()
         } else {
             scan
         });
-        self.run_slice(ctx);
+        self.run_scan_slice(ctx);
     }
 
     /// Runs one slice of a scan: about a millisecond, then everybody else has a turn.
-    pub(super) fn run_slice(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn run_scan_slice(&mut self, ctx: &mut Context<Self>) {
         let mut budget = ScanSliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
             match self.queues.step_scan(scan, &mut budget) {
@@ -275,19 +281,19 @@ impl CoAllocator {
                 ScanStep::Yield => {
                     self.send_clears();
                     let turn = tokio::task::yield_now().into_actor(self);
-                    ctx.spawn(turn.map(|(), this, ctx| this.run_slice(ctx)));
+                    ctx.spawn(turn.map(|(), this, ctx| this.run_scan_slice(ctx)));
                     return;
                 }
                 ScanStep::Done(report) => {
                     self.send_clears();
                     self.scan = None;
-                    self.drop_granted();
+                    self.drop_granted_plan();
                     self.finish_scan(report, ctx);
                 }
             }
         }
         if self.again || self.interval_due {
-            self.take_stock_of_jobs(ctx);
+            self.do_due_work(ctx);
         } else {
             // Jobs were put off meanwhile.
             self.set_timers(ctx, self.shared.clock.now());
@@ -300,20 +306,20 @@ impl CoAllocator {
         budget: &mut ScanSliceBudget,
         ctx: &mut Context<Self>,
     ) {
-        chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
+        chaos::reach_for_effect("PlaceJob", CrashPoint::BeforeEffect);
         let job = offer.job;
         let now = self.shared.clock.now();
         let view = self.shared.view.load();
-        let granted = self.bids.take_granted(job);
+        let granted = self.bids.take_granted_plan(job);
         let Some(record) = view.jobs.get(&job) else {
-            self.plans.end_job(job);
+            self.plans.end_plan_of_job(job);
             return self.queues.forget_job(job);
         };
-        let room = room_for(&self.shared, &view, &offer.plan.placements);
+        let room = check_staging_room(&self.shared, &view, &offer.plan.placements);
         budget.spend_units(room.looks);
         if !room.is_there {
             // A claim moved there, or a job took it, since the scan began.
-            self.plans.end_job(job);
+            self.plans.end_plan_of_job(job);
             self.queues.withdraw_proposal(job);
             self.again = true;
             return;
@@ -345,31 +351,31 @@ impl CoAllocator {
             };
             let taken = matches!(answer, Some(Ok(())));
             if let Some(promise) = promise {
-                promise.end_after_decision(taken).await;
+                promise.end_once_decided(taken).await;
             }
             // A rebuilt co-allocator has proposed nothing.
-            owed.settle_with(ProposalAnswer { job, taken }).await;
+            owed.send_answer(ProposalAnswer { job, taken }).await;
         });
     }
 
-    fn handle_answer(&mut self, answer: &ProposalAnswer, ctx: &mut Context<Self>) {
-        chaos::reach_for("PlaceJob", CrashPoint::AfterEffect);
+    fn handle_proposal_answer(&mut self, answer: &ProposalAnswer, ctx: &mut Context<Self>) {
+        chaos::reach_for_effect("PlaceJob", CrashPoint::AfterEffect);
         let job = answer.job;
         if answer.taken {
-            self.note_answered(job);
+            self.note_job_answered(job);
             return;
         }
         // The job's actor is about to start, or about to publish why not. Without a pause the same
         // proposal would be made again before anybody had a turn.
         ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
-            this.note_answered(job);
-            this.plans.end_job(job);
+            this.note_job_answered(job);
+            this.plans.end_plan_of_job(job);
             this.queues.withdraw_proposal(job);
-            this.take_stock_of_jobs(ctx);
+            this.do_due_work(ctx);
         });
     }
 
-    fn note_answered(&mut self, job: JobId) {
+    fn note_job_answered(&mut self, job: JobId) {
         self.asked.remove(&job);
         self.depth.set(self.asked.len() as i64);
     }
@@ -384,19 +390,19 @@ impl CoAllocator {
         }
         self.shared
             .starvation_guard
-            .store(Arc::new(self.queues.withholding_in_effect().cloned()));
+            .store(Arc::new(self.queues.active_withholding().cloned()));
         for decision in report.decisions {
-            self.carry_out(decision, ctx);
+            self.send_queue_decision(decision, ctx);
         }
     }
 
     /// Sends a job the command that follows from its tries.
-    fn carry_out(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
+    fn send_queue_decision(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
         let (job, command) = match decision {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
         };
-        self.order_job(job, command, QueueDecisionSent(job), ctx);
+        self.send_job_command(job, command, QueueDecisionSent(job), ctx);
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
@@ -405,13 +411,15 @@ impl CoAllocator {
             self.interval = Some(ctx.run_later(pause, |this, ctx| {
                 this.interval = None;
                 this.interval_due = true;
-                this.take_stock_of_jobs(ctx);
+                this.do_due_work(ctx);
             }));
         }
         let interval = self.shared.settings.bids.interval;
-        let again = self
-            .bids
-            .next_due(self.shared.live.change_count(), interval, now);
+        let again = self.bids.next_announcement_due(
+            self.shared.live.placement_change_count(),
+            interval,
+            now,
+        );
         let next = self.queues.next_wake().into_iter().chain(again).min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;
@@ -423,7 +431,7 @@ impl CoAllocator {
             let pause = Duration::from_millis(time.since(now).0.max(5));
             let handle = ctx.run_later(pause, |this, ctx| {
                 this.wake = None;
-                this.take_stock_of_jobs(ctx);
+                this.do_due_work(ctx);
             });
             (time, handle)
         });
@@ -431,17 +439,17 @@ impl CoAllocator {
 
     fn show_metrics(&self) {
         for (class, gauge) in Priority::ALL.into_iter().zip(&self.lengths) {
-            gauge.set(self.queues.len_of(class) as i64);
+            gauge.set(self.queues.count_waiting(class) as i64);
         }
     }
 
     /// Holds the jobs in whose turn the last lives ended, so that the co-allocator goes on.
-    fn shun_suspects(&mut self) {
+    fn hold_crash_suspects(&mut self) {
         let view = self.shared.view.load();
-        let suspects = self.shared.suspected_jobs().into_iter();
+        let suspects = self.shared.crash_suspects().into_iter();
         for (job, _) in suspects.filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
             if !view.jobs.get(&job).is_some_and(|job| needs_hold(job)) {
-                self.shared.clear_suspect(job);
+                self.shared.clear_crash_suspect(job);
                 continue;
             }
             error!(%job, "placing this job ends the co-allocator again and again; held");
@@ -478,7 +486,7 @@ impl Drop for CoAllocator {
         if std::thread::panicking()
             && let Some(job) = self.scan.as_ref().and_then(Scan::job_in_trial)
         {
-            self.shared.note_suspect(job);
+            self.shared.note_crash_suspect(job);
         }
     }
 }
@@ -489,9 +497,9 @@ impl Actor for CoAllocator {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
-        self.shun_suspects();
-        self.fold_all();
-        self.take_stock_of_jobs(ctx);
+        self.hold_crash_suspects();
+        self.rebuild_queues();
+        self.do_due_work(ctx);
     }
 }
 
@@ -500,7 +508,7 @@ impl Handler<LookAgain> for CoAllocator {
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
-        self.take_stock_of_jobs(ctx);
+        self.do_due_work(ctx);
     }
 }
 
@@ -509,7 +517,7 @@ impl Handler<ProposalAnswer> for CoAllocator {
 
     fn handle(&mut self, answer: ProposalAnswer, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
-        self.handle_answer(&answer, ctx);
+        self.handle_proposal_answer(&answer, ctx);
     }
 }
 

@@ -13,13 +13,13 @@ use cospan_domain::placement::{GridSite, GridSnapshot, place_parts, sites_for_pa
 use cospan_domain::reservation::flexco::{
     FlexPlan, LimitedFreeTime, MetaJob, OfferingSite, plan_best_shape,
 };
-use cospan_domain::reservation::owner_quota::{OVER_QUOTA, share_of};
+use cospan_domain::reservation::owner_quota::{OVER_QUOTA, processor_share};
 use cospan_domain::reservation::{TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
-use super::rescheduling::free_times;
-use super::reservation_sites::may_change;
+use super::rescheduling::ask_free_times;
+use super::reservation_sites::can_gain_reserving_sites;
 use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
 use crate::job::JobCommandMessage;
@@ -60,12 +60,12 @@ pub struct DivisionPreview {
 
 /// Works out how a job that is not submitted would be divided by the sites' present answers. `None`
 /// if it is not divided.
-pub(crate) async fn would_divide(
+pub(crate) async fn preview_unsubmitted_division(
     shared: &SharedState,
     grid: &GridSnapshot,
     job: &Job,
 ) -> Option<Result<DivisionPreview, String>> {
-    let wish = job.reservation_terms().filter(|_| is_divided(job))?;
+    let wish = job.reservation_terms().filter(|_| needs_division(job))?;
     let said = match decide_division(shared, grid, job).await {
         Ok(JobCommand::Divide { plan, .. }) => {
             let start = plan.start + shared.settings.job.reservation_lead;
@@ -86,12 +86,12 @@ pub(crate) async fn would_divide(
 }
 
 /// Returns true if a job with a reservation is divided over what is free.
-pub(super) fn is_divided(job: &Job) -> bool {
+pub(super) fn needs_division(job: &Job) -> bool {
     matches!(job.spec.request, RequestType::Flexible(_))
 }
 
 /// Returns the site at which a job begins: each new job begins at the next one (next-fit).
-pub(super) fn turn_of(job: JobId) -> usize {
+pub(super) fn first_site_index(job: JobId) -> usize {
     usize::try_from(job.0).unwrap_or_default()
 }
 
@@ -125,7 +125,7 @@ impl CoAllocator {
                 }
                 Err(again) => again,
             };
-            owed.settle_with(DivisionOutcome { job: job.id, again })
+            owed.send_answer(DivisionOutcome { job: job.id, again })
                 .await;
         });
     }
@@ -136,19 +136,19 @@ async fn decide_division(shared: &SharedState, grid: &GridSnapshot, job: &Job) -
     let wish = job.reservation_terms();
     let mut meta = job.divisible_job(&shared.settings.job, now).ok_or(PAUSE)?;
     if meta.ready > meta.latest {
-        return Ok(lose_reservation(
+        return Ok(lost_reservation_command(
             job,
             "its latest start has passed without a reservation".into(),
         ));
     }
     for _ in 0..2 {
-        let free = free_times(
+        let free = ask_free_times(
             shared,
             grid,
             TimeSpan::new(now, meta.latest + meta.longest_run()),
         )
         .await;
-        let offers = free_for_job(shared, grid, job, &free, now);
+        let offers = free_offers_for_job(shared, grid, job, &free, now);
         if let Some((plan, placements)) = plan_division(shared, grid, job, &meta, &offers) {
             return Ok(JobCommand::Divide {
                 plan,
@@ -156,7 +156,7 @@ async fn decide_division(shared: &SharedState, grid: &GridSnapshot, job: &Job) -
                 wish,
             });
         }
-        let waits = job.claims_first() || may_change(grid, &job.owner);
+        let waits = job.claims_first() || can_gain_reserving_sites(grid, &job.owner);
         match waits {
             true if grid
                 .sites()
@@ -166,8 +166,8 @@ async fn decide_division(shared: &SharedState, grid: &GridSnapshot, job: &Job) -
                 return Err(SHORT_PAUSE);
             }
             true => return Err(PAUSE),
-            false if fewest_of_shapes(&meta) > most_altogether(&offers) => {
-                return Ok(lose_reservation(
+            false if smallest_shape_processors(&meta) > total_offered_processors(&offers) => {
+                return Ok(lost_reservation_command(
                     job,
                     explain_too_large(&meta, &offers) + over_quota_note(shared, grid, job),
                 ));
@@ -179,13 +179,13 @@ async fn decide_division(shared: &SharedState, grid: &GridSnapshot, job: &Job) -
     let reason = "no site that grants reservations has so much free within a week after its latest \
                   start; ask for fewer processors, or allow smaller components \
                   (min_component_size), or more of them (max_components)";
-    Ok(lose_reservation(
+    Ok(lost_reservation_command(
         job,
         reason.to_owned() + over_quota_note(shared, grid, job),
     ))
 }
 
-fn lose_reservation(job: &Job, reason: String) -> JobCommand {
+fn lost_reservation_command(job: &Job, reason: String) -> JobCommand {
     JobCommand::LoseReservation {
         reason: reason.into(),
         wish: job.reservation_terms(),
@@ -202,7 +202,7 @@ fn plan_division(
     let plan = plan_best_shape(
         meta,
         &as_site_offers(offers),
-        turn_of(job.id),
+        first_site_index(job.id),
         shared.clock.now(),
     )?;
     let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
@@ -219,7 +219,7 @@ pub(super) fn as_site_offers(offers: &[(SiteName, LimitedFreeTime)]) -> Vec<Offe
 
 /// Lists what the sites that could take part have free for a job: as much as it may have there,
 /// from when its input could be there.
-pub(super) fn free_for_job(
+pub(super) fn free_offers_for_job(
     shared: &SharedState,
     grid: &GridSnapshot,
     job: &Job,
@@ -229,7 +229,7 @@ pub(super) fn free_for_job(
     let sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let offers = sites.filter_map(|(site, placement)| {
         let time = free.get(&site.name)?.clone();
-        let processors = most_allowed(shared, job, site)?;
+        let processors = most_processors_allowed(shared, job, site)?;
         // At a site where the job has a reservation now, its input is there, or will be.
         let is_here = job.components.iter().any(|component| {
             let placement = component.placement.as_ref();
@@ -253,17 +253,17 @@ pub(super) fn free_for_job(
 }
 
 /// Returns the most processors that a job may have at a site.
-fn most_allowed(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
-    let total = most_per_job(site)?;
-    Some(total.min(quota_share(shared, job, site).unwrap_or(total)))
+fn most_processors_allowed(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
+    let total = most_processors_per_job(site)?;
+    Some(total.min(quota_processors(shared, job, site).unwrap_or(total)))
 }
 
 /// Returns the most processors that a site gives to one job.
-fn most_per_job(site: &GridSite) -> Option<u32> {
+fn most_processors_per_job(site: &GridSite) -> Option<u32> {
     let shape = site.shape.as_ref()?;
     Some(
         site.quota
-            .max_of(&shape.total)
+            .max_resources(&shape.total)
             .processors
             .min(shape.largest_component.processors),
     )
@@ -271,25 +271,25 @@ fn most_per_job(site: &GridSite) -> Option<u32> {
 
 /// Returns the most of a site's processors that the user of a job may have in reservations, if that
 /// is bounded.
-fn quota_share(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
+fn quota_processors(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
     let is_exempt = job.reservation_terms().is_some_and(|wish| wish.exempt);
     let total = site.shape.as_ref()?.total.processors;
-    (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
+    (!is_exempt).then(|| processor_share(total, shared.settings.job.reservation_share))
 }
 
 /// Returns the text that is added to a refusal if a site could give more than a user may have.
 fn over_quota_note(shared: &SharedState, grid: &GridSnapshot, job: &Job) -> &'static str {
     let mut sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let is_bound = sites.any(|(site, _)| {
-        quota_share(shared, job, site)
-            .zip(most_per_job(site))
+        quota_processors(shared, job, site)
+            .zip(most_processors_per_job(site))
             .is_some_and(|(share, takes)| share < takes)
     });
     if is_bound { OVER_QUOTA } else { "" }
 }
 
 /// Returns the processors of the job's smallest shape.
-fn fewest_of_shapes(meta: &MetaJob) -> u64 {
+fn smallest_shape_processors(meta: &MetaJob) -> u64 {
     let shapes = meta
         .shapes
         .iter()
@@ -298,7 +298,7 @@ fn fewest_of_shapes(meta: &MetaJob) -> u64 {
 }
 
 /// Returns the processors that the job may have at all of these sites together.
-fn most_altogether(offers: &[(SiteName, LimitedFreeTime)]) -> u64 {
+fn total_offered_processors(offers: &[(SiteName, LimitedFreeTime)]) -> u64 {
     offers
         .iter()
         .map(|(_, offer)| u64::from(offer.processors))
@@ -307,8 +307,8 @@ fn most_altogether(offers: &[(SiteName, LimitedFreeTime)]) -> u64 {
 
 fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, LimitedFreeTime)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
-    let fewest = fewest_of_shapes(meta);
-    let most = most_altogether(offers);
+    let fewest = smallest_shape_processors(meta);
+    let most = total_offered_processors(offers);
     let names = if names.is_empty() {
         "there are none".into()
     } else {
@@ -326,7 +326,7 @@ impl Handler<DivisionOutcome> for CoAllocator {
     fn handle(&mut self, DivisionOutcome { job, again }: DivisionOutcome, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         let not_before = self.shared.clock.now() + again;
-        self.seeking.mark_sent_or_later(job, not_before);
+        self.seeking.mark_sent_or_postponed(job, not_before);
         self.look_at_seeking_soon(ctx);
     }
 }

@@ -7,7 +7,7 @@ use cospan_domain::job::demands::ComponentHolding;
 use cospan_domain::job::job_state::{AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::placement::estimate::{
-    ExpectedRelease, PlacementForecast, PlacementWaiter, estimate_wait, forecast,
+    ExpectedRelease, PlacementForecast, PlacementWaiter, estimate_wait, forecast_placement,
 };
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, SitePairHistory};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -39,7 +39,7 @@ pub enum StartEstimate {
 }
 
 /// Estimates the start of a job.
-pub(super) fn of_job(
+pub(super) fn estimate_job_start(
     shared: &SharedState,
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
@@ -55,8 +55,8 @@ pub(super) fn of_job(
             }
             let waiter = make_waiter(shared, request.clone(), *not_before, job.spec.wall_time);
             match jobs_ahead(shared, job) {
-                Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, &job.spec),
-                Err(count) => of_queue_pace(shared, count),
+                Ok(ahead) => estimate_waiter_start(shared, grid, &waiter, &ahead, &job.spec),
+                Err(count) => estimate_from_queue_pace(shared, count),
             }
         }
         JobPhase::Placed { start_estimate, .. } => {
@@ -72,8 +72,13 @@ pub(super) fn of_job(
                 basis,
             }
         }
-        JobPhase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
-            from_site_queues(job, now)
+        JobPhase::Claiming { .. }
+            if job
+                .components
+                .iter()
+                .any(|c| c.acquisition().waits_in_site_queue()) =>
+        {
+            estimate_from_site_queues(job, now)
         }
         JobPhase::Claiming { since } => {
             let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
@@ -99,7 +104,7 @@ pub(super) fn of_job(
 }
 
 /// Takes the latest start that its sites expect. If one gives none, the start is unknown.
-fn from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
+fn estimate_from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
     let mut latest = now;
     for component in &job.components {
         match &component.run {
@@ -129,7 +134,7 @@ fn from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
 }
 
 /// Estimates the start of a job that would be submitted now, behind all of its priority.
-pub(super) fn of_request(
+pub(super) fn estimate_unsubmitted_start(
     shared: &SharedState,
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
@@ -140,13 +145,13 @@ pub(super) fn of_request(
     match waiting_jobs(shared, &view, |job: &&Arc<Job>| {
         job.priority >= spec.priority
     }) {
-        Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, spec),
-        Err(count) => of_queue_pace(shared, count),
+        Ok(ahead) => estimate_waiter_start(shared, grid, &waiter, &ahead, spec),
+        Err(count) => estimate_from_queue_pace(shared, count),
     }
 }
 
 /// Estimates from the pace of the queue: too many jobs are before it to look at each.
-fn of_queue_pace(shared: &SharedState, ahead: usize) -> StartEstimate {
+fn estimate_from_queue_pace(shared: &SharedState, ahead: usize) -> StartEstimate {
     let now = shared.clock.now();
     let view = shared.view.load();
     let placed = view
@@ -169,7 +174,7 @@ fn of_queue_pace(shared: &SharedState, ahead: usize) -> StartEstimate {
     }
 }
 
-fn of_waiter(
+fn estimate_waiter_start(
     shared: &SharedState,
     grid: &GridSnapshot,
     waiter: &PlacementWaiter,
@@ -179,7 +184,7 @@ fn of_waiter(
     let now = shared.clock.now();
     let history = SitePairHistory::clone(&shared.history.load());
     let claim = shared.settings.job.claim_timeout;
-    match forecast(
+    match forecast_placement(
         grid,
         &history,
         expected_releases(shared, now),
@@ -190,7 +195,7 @@ fn of_waiter(
         Err(None) => StartEstimate::Unknown("too much is bound to end before it fits".into()),
         Err(Some(refusal)) => StartEstimate::Unknown(format!(
             "whatever of ours is bound to end, it does not fit then either: {}",
-            refusal.describe_with_names(&spec.names(spec.components.len()))
+            refusal.describe_with_names(&spec.component_names(spec.components.len()))
         )),
         Ok(PlacementForecast { at, plan, ended }) => {
             let scan = if at > now {
@@ -244,19 +249,19 @@ fn make_waiter(
 
 /// Lists the jobs before this one: more urgent, or as urgent and longer in the queue.
 fn jobs_ahead(shared: &SharedState, job: &Job) -> Result<Vec<PlacementWaiter>, usize> {
-    let own = queue_place(job);
+    let own = queue_order_key(job);
     waiting_jobs(shared, &shared.view.load(), |other| {
-        queue_place(other) < own
+        queue_order_key(other) < own
     })
 }
 
-fn queue_place(job: &Job) -> (std::cmp::Reverse<Priority>, Timestamp, JobId) {
-    let (since, _) = entered_queue(job);
+fn queue_order_key(job: &Job) -> (std::cmp::Reverse<Priority>, Timestamp, JobId) {
+    let (since, _) = queue_entry_times(job);
     (std::cmp::Reverse(job.priority), since, job.id)
 }
 
 /// Since when a job waits, and before when it is not placed.
-fn entered_queue(job: &Job) -> (Timestamp, Timestamp) {
+fn queue_entry_times(job: &Job) -> (Timestamp, Timestamp) {
     match job.phase {
         JobPhase::Queued { since, not_before } => (since, not_before),
         _ => (Timestamp(0), Timestamp(0)),
@@ -280,14 +285,14 @@ fn waiting_jobs(
     if jobs.len() > MOST_AHEAD {
         return Err(jobs.len());
     }
-    jobs.sort_by_key(|job| queue_place(job));
+    jobs.sort_by_key(|job| queue_order_key(job));
     Ok(jobs
         .into_iter()
         .map(|job: &Arc<Job>| {
             make_waiter(
                 shared,
-                shared.request_of(job),
-                entered_queue(job).1,
+                shared.placement_request_of(job),
+                queue_entry_times(job).1,
                 job.spec.wall_time,
             )
         })
@@ -299,11 +304,13 @@ fn expected_releases(shared: &SharedState, now: Timestamp) -> Vec<ExpectedReleas
     let view = shared.view.load();
     let holdings = view.holdings.values().flat_map(|site| site.iter());
     holdings
-        .filter_map(|((id, _), holding)| release_of(shared, view.jobs.get(id)?, holding, now))
+        .filter_map(|((id, _), holding)| {
+            expected_release_of(shared, view.jobs.get(id)?, holding, now)
+        })
         .collect()
 }
 
-fn release_of(
+fn expected_release_of(
     shared: &SharedState,
     job: &Job,
     holding: &ComponentHolding,
@@ -318,7 +325,9 @@ fn release_of(
     let begins = match &job.phase {
         JobPhase::Placed { start_estimate, .. } => (*start_estimate).max(now) + claims.ready_within,
         JobPhase::Claiming { since } => *since + claims.ready_within,
-        _ => began.or(job.begins_at(holding.component)).unwrap_or(now),
+        _ => began
+            .or(job.component_start(holding.component))
+            .unwrap_or(now),
     };
     let waits = match began {
         Some(_) => DurationMs::ZERO,

@@ -113,27 +113,27 @@ pub enum WaitCause {
 
 /// Explains a job.
 pub fn explain_in_full(shared: &SharedState, job: &Job) -> JobExplanation {
-    explain_by(shared, job, estimate::of_job)
+    explain_with_estimate(shared, job, estimate::estimate_job_start)
 }
 
 /// Explains a job without an estimate of its start, which may be most of the work.
-pub fn explain_verdicts(shared: &SharedState, job: &Job) -> JobExplanation {
-    explain_by(shared, job, |_, _, _, _| StartEstimate::None)
+pub fn explain_without_estimate(shared: &SharedState, job: &Job) -> JobExplanation {
+    explain_with_estimate(shared, job, |_, _, _, _| StartEstimate::None)
 }
 
-fn explain_by(
+fn explain_with_estimate(
     shared: &SharedState,
     job: &Job,
     estimate: impl FnOnce(&SharedState, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> StartEstimate,
 ) -> JobExplanation {
-    let request = shared.request_of(job);
+    let request = shared.placement_request_of(job);
     let wait = match (&job.held, &job.frozen_by) {
         _ if job.is_final() => WaitCause::Ended,
         (Some(reason), _) => WaitCause::Held(reason.to_string()),
         (None, Some(_)) => WaitCause::Frozen,
         (None, None) => match job.phase {
             JobPhase::Queued { .. } => {
-                awaited_turn(shared, job).map_or(WaitCause::Placement, WaitCause::Turn)
+                awaited_sweep_limit(shared, job).map_or(WaitCause::Placement, WaitCause::Turn)
             }
             _ => WaitCause::Phase,
         },
@@ -146,14 +146,14 @@ fn explain_by(
         .filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridSnapshotMaker::default();
     let grid = match job.phase {
-        JobPhase::Queued { .. } => grids.snapshot_for(shared, job.id),
-        _ => grids.snapshot_without(shared, job).into(),
+        JobPhase::Queued { .. } => grids.snapshot_for_job(shared, job.id),
+        _ => grids.snapshot_without_job(shared, job).into(),
     };
     let estimate = estimate(shared, &grid, &request, job);
-    let explanation = run_policy(shared, &grid, &job.spec, &request, wait, starvation_guard);
+    let explanation = explain_by_policy(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = SilentSiteReport::from_job(shared, job);
     JobExplanation {
-        next_claim: shared.claim_time(job),
+        next_claim: shared.next_claim_time(job),
         estimate,
         silence,
         ..explanation
@@ -161,14 +161,14 @@ fn explain_by(
 }
 
 /// Returns the limit of a job's sweep, if that is what it waits for.
-fn awaited_turn(shared: &SharedState, job: &Job) -> Option<u32> {
+fn awaited_sweep_limit(shared: &SharedState, job: &Job) -> Option<u32> {
     let task = job.spec.run.task.as_ref()?;
     let limit = task.at_once?;
     let end = JobId(task.group.0.saturating_add(u64::from(task.count)));
     let mut groups = SweepGroups::default();
     let view = shared.view.load();
     for (_, run) in view.jobs.range(task.group..end) {
-        groups.note_job(run);
+        groups.record_phase(run);
     }
     groups.give_turns(task.group, std::iter::empty());
     (!groups.has_turn(job)).then_some(limit)
@@ -183,10 +183,10 @@ pub fn explain_unsubmitted(
 ) -> JobExplanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridSnapshotMaker::default().snapshot(shared);
-    let estimate = estimate::of_request(shared, &grid, request, spec);
+    let estimate = estimate::estimate_unsubmitted_start(shared, &grid, request, spec);
     JobExplanation {
         estimate,
-        ..run_policy(
+        ..explain_by_policy(
             shared,
             &grid,
             spec,
@@ -197,7 +197,7 @@ pub fn explain_unsubmitted(
     }
 }
 
-fn run_policy(
+fn explain_by_policy(
     shared: &SharedState,
     grid: &GridSnapshot,
     spec: &JobSpec,
@@ -227,7 +227,7 @@ fn run_policy(
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
     };
-    let may_probe = placement::may_try_out(request, grid.sites());
+    let may_probe = placement::may_try_out_any(request, grid.sites());
     let sites = grid.sites().iter();
     let sites = sites.map(|site| (site.name.clone(), site_figures(shared, site, may_probe)));
     JobExplanation {
@@ -237,7 +237,7 @@ fn run_policy(
             .map(|plan| expected_transfers(shared, plan))
             .unwrap_or_default(),
         sites: sites.collect(),
-        components: spec.names(count),
+        components: spec.component_names(count),
         policy: request.policy().clone(),
         missing_link: decision
             .as_ref()
@@ -246,7 +246,7 @@ fn run_policy(
         decision,
         verdicts: observer.verdicts,
         bids: observer.bids,
-        bid_kind: grid.bid_kind(),
+        bid_kind: grid.bid_bandwidth_kind(),
         wait,
         next_claim: None,
         silence: SilentSiteReport::default(),
@@ -303,7 +303,7 @@ fn expected_transfers(shared: &SharedState, plan: &PlacementPlan) -> Vec<Expecte
                 .sources
                 .iter()
                 .map(move |source| {
-                    let link = shared.link(&source.from, &to);
+                    let link = shared.known_link(&source.from, &to);
                     let time = link
                         .as_ref()
                         .and_then(|l| source.content.size.transfer_time(l.bandwidth));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::{ComponentHolding, holdings};
+use cospan_domain::job::demands::{ComponentHolding, list_holdings};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::placement::{
     self, GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementHindrance,
@@ -13,7 +13,7 @@ use cospan_domain::placement::{
 };
 use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::{serves_files, site_state};
+use cospan_domain::site::availability::{can_serve_files, site_state};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
@@ -37,17 +37,21 @@ pub struct GridSnapshotMaker {
 impl GridSnapshotMaker {
     /// Makes a snapshot of what is known now, less what is deducted.
     pub fn snapshot(&mut self, shared: &SharedState) -> Arc<GridSnapshot> {
-        self.without_promises(shared, |_| Resources::default())
+        self.snapshot_less_deductions(shared, |_| Resources::default())
     }
 
     /// Makes a snapshot for a job that waits: what is deducted for the job itself is there for it.
-    pub fn snapshot_for(&mut self, shared: &SharedState, job: JobId) -> Arc<GridSnapshot> {
-        self.without_promises(shared, |site| {
-            shared.deductions.lock().deducted_for_job(site, job).placing
+    pub fn snapshot_for_job(&mut self, shared: &SharedState, job: JobId) -> Arc<GridSnapshot> {
+        self.snapshot_less_deductions(shared, |site| {
+            shared
+                .deductions
+                .lock_ledgers()
+                .deducted_for_job(site, job)
+                .placing
         })
     }
 
-    fn without_promises(
+    fn snapshot_less_deductions(
         &mut self,
         shared: &SharedState,
         own: impl Fn(&SiteName) -> Resources,
@@ -66,8 +70,8 @@ impl GridSnapshotMaker {
     }
 
     /// Makes a snapshot as it would be if this job had nothing: what its sites are to it.
-    pub fn snapshot_without(&mut self, shared: &SharedState, job: &Job) -> GridSnapshot {
-        let held = holdings(job);
+    pub fn snapshot_without_job(&mut self, shared: &SharedState, job: &Job) -> GridSnapshot {
+        let held = list_holdings(job);
         let now = shared.clock.now();
         self.build_snapshot(shared, |mut site| {
             for holding in held.iter().filter(|holding| holding.site == site.name) {
@@ -85,7 +89,7 @@ impl GridSnapshotMaker {
 
     /// Makes a snapshot without idle processors and with nothing of ours pending, for components of
     /// jobs that are being claimed.
-    pub fn for_claim(&mut self, shared: &SharedState) -> GridSnapshot {
+    pub fn snapshot_for_claims(&mut self, shared: &SharedState) -> GridSnapshot {
         self.build_snapshot(shared, |site| GridSite {
             idle: None,
             pending: Resources::default(),
@@ -109,7 +113,7 @@ impl GridSnapshotMaker {
         let staged = staged_everywhere(shared, &view);
         let sites = shared.sites.keys().map(|name| {
             let report = shared.live.site_report(name).unwrap_or_default();
-            let staging_left = staged.left_at(shared, name);
+            let staging_left = staged.room_left_at(shared, name);
             change(GridSite {
                 staging_left,
                 ..grid_site(shared, &view, name, &report, now)
@@ -154,7 +158,7 @@ fn grid_site(
         .get(name)
         .map_or(&fresh, |record| record.as_ref());
     let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
-    let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at, now);
+    let (pending, ours, held) = sum_holdings(view.holdings.get(name), asked_at, now);
     let state = site_state(record, report.contact, held, now);
     GridSite {
         name: name.clone(),
@@ -162,7 +166,7 @@ fn grid_site(
         acceptance: acceptance_for_claims(state.acceptance(), report),
         idle: believed_idle(shared, name, report, now),
         idle_in: report.idle_in.clone(),
-        ebbs: ebbs_from_now(report, now),
+        ebbs: idle_drops_from_now(report, now),
         pending,
         ours,
         quota: shared
@@ -174,7 +178,7 @@ fn grid_site(
         room: state.probe_room(),
         // Of all sites at once, by who asks for it.
         staging_left: None,
-        serves_files: serves_files(record, report.contact, now),
+        serves_files: can_serve_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
         waits: report
             .obtainable
@@ -203,7 +207,7 @@ fn acceptance_for_claims(
 
 /// Sums up what jobs have at a site that was asked then: what it does not show yet, all of it, and
 /// the number of holdings.
-pub(crate) fn holding_sums(
+pub(crate) fn sum_holdings(
     holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
     asked_at: Option<Timestamp>,
     now: Timestamp,
@@ -224,7 +228,7 @@ pub(crate) fn holding_sums(
 
 /// Returns true if a component that was placed at a site that is tried out after errors may go
 /// there: with its whole job, or alone if it was placed anew by itself.
-pub(crate) fn may_try_out(
+pub(crate) fn may_go_to_probed_site(
     shared: &SharedState,
     job: &Job,
     index: ComponentIndex,
@@ -238,9 +242,9 @@ pub(crate) fn may_try_out(
         grid_site(shared, &view, name, &report, now)
     });
     let others: Vec<GridSite> = others.collect();
-    let alone = PlacementRequest::of_one(job, index, defaults);
-    placement::may_try_out(&shared.request_of(job), &others)
-        || alone.is_some_and(|alone| placement::may_try_out(&alone, &others))
+    let alone = PlacementRequest::of_single_component(job, index, defaults);
+    placement::may_try_out_any(&shared.placement_request_of(job), &others)
+        || alone.is_some_and(|alone| placement::may_try_out_any(&alone, &others))
 }
 
 /// Returns what a site is believed to have idle: what it reported last, or less if it has refused a
@@ -253,14 +257,14 @@ pub(crate) fn believed_idle(
     now: Timestamp,
 ) -> Option<LoadReport> {
     let (asked_at, mut idle) = report.idle.clone()?;
-    if let Some(most) = shared.live.most_left(site, asked_at) {
+    if let Some(most) = shared.live.most_processors_left(site, asked_at) {
         idle.processors = idle.processors.min(most);
     }
-    is_believed(shared, asked_at, now).then_some(LoadReport { idle, asked_at })
+    is_report_current(shared, asked_at, now).then_some(LoadReport { idle, asked_at })
 }
 
 /// Returns when less is left of the idle processors that a site reported, counted from now on.
-pub(crate) fn ebbs_from_now(report: &LatestSiteReport, now: Timestamp) -> Arc<[IdleDrop]> {
+pub(crate) fn idle_drops_from_now(report: &LatestSiteReport, now: Timestamp) -> Arc<[IdleDrop]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
     }
@@ -273,7 +277,7 @@ pub(crate) fn ebbs_from_now(report: &LatestSiteReport, now: Timestamp) -> Arc<[I
 }
 
 /// Returns true if a report of that time still counts.
-pub(crate) fn is_believed(shared: &SharedState, asked_at: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_report_current(shared: &SharedState, asked_at: Timestamp, now: Timestamp) -> bool {
     let expiry = shared.settings.information_expiry;
     now.since(asked_at) <= expiry + expiry
 }

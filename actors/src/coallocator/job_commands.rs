@@ -13,7 +13,7 @@ use crate::supervision::OwedAnswer;
 impl CoAllocator {
     /// Sends a job a command, and gets `heard` when that is over. A job that has changed meanwhile
     /// refuses: the handler of `heard` decides anew.
-    pub(super) fn order_job<M>(
+    pub(super) fn send_job_command<M>(
         &self,
         job: JobId,
         command: JobCommand,
@@ -31,7 +31,7 @@ impl CoAllocator {
             if let Some(addr) = shared.job_actor(job).await {
                 let _ = addr.send(JobCommandMessage(command)).await;
             }
-            owed.settle_by_default().await;
+            owed.send_default_answer().await;
         });
     }
 }

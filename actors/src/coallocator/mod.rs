@@ -19,14 +19,14 @@ mod tests;
 
 pub use coallocator_actor::{AskQueueStanding, CoAllocator};
 pub use division::DivisionPreview;
-pub(crate) use division::would_divide;
+pub(crate) use division::preview_unsubmitted_division;
 pub use estimate::StartEstimate;
 pub use explain::{
     ExpectedTransfer, JobExplanation, SiteFigures, WaitCause, explain_in_full, explain_unsubmitted,
-    explain_verdicts,
+    explain_without_estimate,
 };
 pub use grid_snapshot::GridSnapshotMaker;
 pub(crate) use grid_snapshot::{
-    believed_idle, ebbs_from_now, holding_sums, is_believed, may_try_out,
+    believed_idle, idle_drops_from_now, is_report_current, may_go_to_probed_site, sum_holdings,
 };
-pub(crate) use reservation_sites::would_rank;
+pub(crate) use reservation_sites::preview_ranking;

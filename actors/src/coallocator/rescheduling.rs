@@ -87,18 +87,18 @@ pub(super) struct RescheduleOutcome {
 
 impl ReschedulingState {
     /// Returns true if reports of free processors are worth having.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn follows_any_job(&self) -> bool {
         !self.jobs.is_empty()
     }
 
     /// Follows a job as it stands in the view.
-    pub(super) fn follow_reserved_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+    pub(super) fn update_reserved_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
         let Some(job) = job.filter(|job| job.is_flexibly_reserved()) else {
             self.jobs.remove(&id);
-            return self.rest_after(id);
+            return self.end_turn_of(id);
         };
         let tried = self.jobs.entry(id).or_default();
-        let Some(forward) = job.earlier_start_basis(now) else {
+        let Some(forward) = job.reschedulable_job(now) else {
             return;
         };
         if let RescheduleStage::Told(told, before) = self.turn
@@ -116,7 +116,7 @@ impl ReschedulingState {
         }
     }
 
-    fn rest_after(&mut self, id: JobId) {
+    fn end_turn_of(&mut self, id: JobId) {
         if matches!(self.turn, RescheduleStage::Told(told, _) if told == id) {
             self.turn = RescheduleStage::Rests;
         }
@@ -148,8 +148,8 @@ impl ReschedulingState {
 
 impl CoAllocator {
     /// Looks for a reserved start that can be brought forward, if something was freed.
-    pub(super) fn schedule_rescheduling(&mut self, ctx: &mut Context<Self>) {
-        if !self.forwarding.is_wanted() {
+    pub(super) fn look_for_earlier_starts(&mut self, ctx: &mut Context<Self>) {
+        if !self.forwarding.follows_any_job() {
             self.forwarding = ReschedulingState::default();
             return;
         }
@@ -169,7 +169,7 @@ impl CoAllocator {
     fn reschedule_one(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let (due, next) = self.forwarding.due_jobs(now);
-        let front = first_to_start(&self.shared, &due, now);
+        let front = first_jobs_to_start(&self.shared, &due, now);
         if self.forwarding.turn != RescheduleStage::Rests || front.is_empty() {
             self.reschedule_later(next.map(|next| next.since(now)), ctx);
             return;
@@ -191,7 +191,7 @@ impl CoAllocator {
             } else {
                 BTreeSet::new()
             };
-            owed.settle_with(RescheduleOutcome { told, freed }).await;
+            owed.send_answer(RescheduleOutcome { told, freed }).await;
         });
     }
 
@@ -202,13 +202,13 @@ impl CoAllocator {
         let pause = Duration::from_millis(pause.0.max(GAP.0));
         self.forwarding.wake = Some(ctx.run_later(pause, |this, ctx| {
             this.forwarding.wake = None;
-            this.schedule_rescheduling(ctx);
+            this.look_for_earlier_starts(ctx);
         }));
     }
 }
 
 /// Lists the first of these jobs to start, with what each of them has.
-fn first_to_start(
+fn first_jobs_to_start(
     shared: &SharedState,
     due: &[JobId],
     now: Timestamp,
@@ -216,7 +216,7 @@ fn first_to_start(
     let view = shared.view.load();
     let forward = due
         .iter()
-        .filter_map(|id| Some((*id, view.jobs.get(id)?.earlier_start_basis(now)?)));
+        .filter_map(|id| Some((*id, view.jobs.get(id)?.reschedulable_job(now)?)));
     let mut front: Vec<_> = forward.collect();
     front.sort_by_key(|(id, forward)| (forward.present.start, *id));
     front.truncate(FRONT);
@@ -232,10 +232,10 @@ async fn command_first_movable(
 ) -> Option<(JobId, Timestamp)> {
     let ends = front
         .iter()
-        .map(|(_, f)| f.present.start + longest_run(f))
+        .map(|(_, f)| f.present.start + longest_run_of(f))
         .max()?;
     let now = shared.clock.now();
-    let free = free_times(shared, grid, TimeSpan::new(now, ends)).await;
+    let free = ask_free_times(shared, grid, TimeSpan::new(now, ends)).await;
     let offers: Vec<OfferingSite<'_>> = free
         .iter()
         .map(|(name, time)| OfferingSite { name, time })
@@ -287,9 +287,9 @@ fn plan_better_division(
     let view = shared.view.load();
     let job = view.jobs.get(&job)?;
     let now = shared.clock.now();
-    let offers = division::free_for_job(shared, grid, job, free, now);
+    let offers = division::free_offers_for_job(shared, grid, job, free, now);
     let offers = division::as_site_offers(&offers);
-    let turn = division::turn_of(job.id);
+    let turn = division::first_site_index(job.id);
     let all = RescheduleOperations {
         shift: true,
         remap: true,
@@ -305,7 +305,7 @@ fn plan_better_division(
     })
 }
 
-fn longest_run(forward: &ReschedulableJob) -> DurationMs {
+fn longest_run_of(forward: &ReschedulableJob) -> DurationMs {
     match &forward.divided {
         Some((job, _)) => job.longest_run(),
         None => forward
@@ -337,7 +337,7 @@ fn freed_sites_used<'a>(
 
 /// Asks the sites that take reservations what they have free, as they publish it. A site that does
 /// not answer offers nothing.
-pub(super) async fn free_times(
+pub(super) async fn ask_free_times(
     shared: &SharedState,
     grid: &GridSnapshot,
     span: TimeSpan,
@@ -372,8 +372,8 @@ impl Handler<RescheduleOutcome> for CoAllocator {
             let view = self.shared.view.load();
             let now = self.shared.clock.now();
             self.forwarding
-                .follow_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+                .update_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
-        self.schedule_rescheduling(ctx);
+        self.look_for_earlier_starts(ctx);
     }
 }

@@ -13,15 +13,15 @@ use cospan_domain::job::reservations::RankingKnowledge;
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     GridSite, GridSnapshot, PlacementAcceptance, PlacementRequest, could_be_reserved,
-    rank_to_reserve, rank_unreserved,
+    rank_reservable_sites, rank_unreserved_sites,
 };
 use cospan_domain::reservation::{SiteRanking, TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
-use super::division::is_divided;
+use super::division::needs_division;
 use super::grid_snapshot::GridSnapshotMaker;
-use super::rescheduling::free_times;
+use super::rescheduling::ask_free_times;
 use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
 use crate::job::JobCommandMessage;
@@ -44,7 +44,7 @@ pub(super) struct ReservationSitesSent(JobId);
 
 impl ReservationSeekers {
     /// Follows a job as it stands in the view.
-    pub(super) fn follow_seeking_job(&mut self, id: JobId, job: Option<&Job>) {
+    pub(super) fn update_seeking_job(&mut self, id: JobId, job: Option<&Job>) {
         let seeking = job.filter(|job| job.seeks_reservation());
         match seeking.and_then(|job| Some((&job.phase, job.reservation_due_at()?))) {
             Some((JobPhase::Queued { not_before, .. }, asked_at)) => {
@@ -59,14 +59,14 @@ impl ReservationSeekers {
     }
 
     /// Notes that a job's command is over, or is not to be sent before that time.
-    pub(super) fn mark_sent_or_later(&mut self, job: JobId, not_before: Timestamp) {
+    pub(super) fn mark_sent_or_postponed(&mut self, job: JobId, not_before: Timestamp) {
         self.told.remove(&job);
         self.jobs
             .entry(job)
             .and_modify(|time| *time = not_before.max(*time));
     }
 
-    fn jobs_to_send(&self) -> Vec<(JobId, Timestamp)> {
+    fn jobs_to_send_sites(&self) -> Vec<(JobId, Timestamp)> {
         let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
         jobs.map(|(id, not_before)| (*id, *not_before)).collect()
     }
@@ -80,7 +80,7 @@ impl CoAllocator {
         }
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        let untold = self.seeking.jobs_to_send();
+        let untold = self.seeking.jobs_to_send_sites();
         let mut next = untold
             .iter()
             .map(|(_, time)| *time)
@@ -94,12 +94,14 @@ impl CoAllocator {
             let grid = self.grid.snapshot(&self.shared);
             let mut to_rank = Vec::new();
             for job in due {
-                if is_divided(job) {
+                if needs_division(job) {
                     self.divide_job(job, &grid, ctx);
                     continue;
                 }
-                match sites_for(&self.shared, job, &grid, now) {
-                    Ok(candidates) if job.ranks_sites() => to_rank.push((job.clone(), candidates)),
+                match candidate_sites_for(&self.shared, job, &grid, now) {
+                    Ok(candidates) if job.has_ranking_preferences() => {
+                        to_rank.push((job.clone(), candidates))
+                    }
                     Ok(candidates) => self.send_sites(job, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
                 }
@@ -108,7 +110,7 @@ impl CoAllocator {
                 self.rank_and_send(to_rank, grid, ctx);
             }
         }
-        self.wake_seeking(next.map(|next| next.since(now)), ctx);
+        self.schedule_seeking_look(next.map(|next| next.since(now)), ctx);
     }
 
     fn send_sites(&mut self, job: &Job, sites: CandidatePlacements, ctx: &mut Context<Self>) {
@@ -125,7 +127,7 @@ impl CoAllocator {
             rankings,
             wish,
         };
-        self.order_job(job.id, reserve, ReservationSitesSent(job.id), ctx);
+        self.send_job_command(job.id, reserve, ReservationSitesSent(job.id), ctx);
     }
 
     /// Ranks the sites for each of these jobs by its preferences and by what the sites publish,
@@ -147,7 +149,8 @@ impl CoAllocator {
             .collect();
         actix_rt::spawn(async move {
             chaos::reach_point(CrashPoint::SpawnedFuture);
-            let free = free_for_jobs(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
+            let free =
+                ask_free_times_for_jobs(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
             for (job, sites, owed) in jobs {
                 let CandidatePlacements {
                     reserved: mut candidates,
@@ -164,17 +167,17 @@ impl CoAllocator {
                 if let Some(addr) = shared.job_actor(job.id).await {
                     let _ = addr.send(JobCommandMessage(reserve)).await;
                 }
-                owed.settle_by_default().await;
+                owed.send_default_answer().await;
             }
         });
     }
 
     /// Looks again soon, as a command to a job may have come to nothing.
     pub(super) fn look_at_seeking_soon(&mut self, ctx: &mut Context<Self>) {
-        self.wake_seeking(Some(DurationMs(20)), ctx);
+        self.schedule_seeking_look(Some(DurationMs(20)), ctx);
     }
 
-    fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+    fn schedule_seeking_look(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
         if let Some(handle) = self.seeking.wake.take() {
             ctx.cancel_future(handle);
         }
@@ -189,22 +192,22 @@ impl CoAllocator {
 
 /// Ranks the sites that a job may ask, as of now, by component; empty if the job names no ranking.
 /// Nothing is reserved.
-pub(crate) async fn would_rank(shared: &SharedState, job: &Job) -> Vec<SiteRanking> {
-    if !job.ranks_sites() {
+pub(crate) async fn preview_ranking(shared: &SharedState, job: &Job) -> Vec<SiteRanking> {
+    if !job.has_ranking_preferences() {
         return Vec::new();
     }
     let grid = GridSnapshotMaker::default().snapshot(shared);
-    let free = free_for_jobs(shared, &grid, std::iter::once(job)).await;
+    let free = ask_free_times_for_jobs(shared, &grid, std::iter::once(job)).await;
     rank_candidates_of(
         shared,
         job,
-        &mut CandidatePlacements::of(shared, job, &grid).reserved,
+        &mut CandidatePlacements::from_grid(shared, job, &grid).reserved,
         &free,
     )
 }
 
 /// Asks sites what they have free for as long as one of these jobs may run.
-async fn free_for_jobs(
+async fn ask_free_times_for_jobs(
     shared: &SharedState,
     grid: &GridSnapshot,
     jobs: impl Iterator<Item = &Job>,
@@ -213,12 +216,12 @@ async fn free_for_jobs(
     let ends = jobs
         .filter_map(|job: &Job| {
             let wish = job.reservation_terms()?;
-            let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
+            let length = job.spec.wall_time + shared.settings.job.holding_beyond_wall_time();
             Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
         })
         .max()
         .unwrap_or_default();
-    free_times(shared, grid, TimeSpan::new(now, ends.max(now))).await
+    ask_free_times(shared, grid, TimeSpan::new(now, ends.max(now))).await
 }
 
 /// Sorts the sites that a job with preferences may ask, by component; returns how.
@@ -243,16 +246,16 @@ fn rank_candidates_of(
 
 /// Returns the sites that a job may ask, or when to look again: while some that could serve it may
 /// turn up, it waits for them, until it is too late.
-fn sites_for(
+fn candidate_sites_for(
     shared: &SharedState,
     job: &Job,
     grid: &GridSnapshot,
     now: Timestamp,
 ) -> Result<CandidatePlacements, Timestamp> {
-    let candidates = CandidatePlacements::of(shared, job, grid);
+    let candidates = CandidatePlacements::from_grid(shared, job, grid);
     // A job that can do without them goes on without.
-    let may_wait = job.claims_first() || may_change(grid, &job.owner);
-    let waits = candidates.lack_some(job, grid) && may_wait;
+    let may_wait = job.claims_first() || can_gain_reserving_sites(grid, &job.owner);
+    let waits = candidates.has_missing_sites(job, grid) && may_wait;
     let latest = job.reservation_terms().map(|wish| wish.window.latest);
     match latest.filter(|latest| waits && now <= *latest) {
         Some(latest) => Err(latest + DurationMs(1)),
@@ -270,24 +273,25 @@ struct CandidatePlacements {
 }
 
 impl CandidatePlacements {
-    fn of(shared: &SharedState, job: &Job, grid: &GridSnapshot) -> Self {
+    fn from_grid(shared: &SharedState, job: &Job, grid: &GridSnapshot) -> Self {
         let defaults = &shared.settings.default_policies;
         let without = job.reservation_terms().is_some_and(|wish| wish.unreserved);
         let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
-        let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
+        let requests =
+            indexes.map(|index| PlacementRequest::of_single_component(job, index, defaults));
         let ranked = requests.map(|request| {
             let Some(request) = request else {
                 return (Vec::new(), Vec::new());
             };
-            let request = shared.asked_by_owner(Arc::new(request), &job.owner);
-            let reserved = rank_to_reserve(&request, grid);
+            let request = shared.add_owner_if_barred(Arc::new(request), &job.owner);
+            let reserved = rank_reservable_sites(&request, grid);
             // A component that a site could reserve, but takes nothing now, is not claimed
             // elsewhere meanwhile.
             let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);
             (
                 reserved,
                 if claimed {
-                    rank_unreserved(&request, grid)
+                    rank_unreserved_sites(&request, grid)
                 } else {
                     Vec::new()
                 },
@@ -302,7 +306,7 @@ impl CandidatePlacements {
 
     /// Returns true if a component has no site now, or only sites without reservations while others
     /// that it could go to have not answered yet.
-    fn lack_some(&self, job: &Job, grid: &GridSnapshot) -> bool {
+    fn has_missing_sites(&self, job: &Job, grid: &GridSnapshot) -> bool {
         let unknown = grid
             .sites()
             .iter()
@@ -321,13 +325,13 @@ impl CandidatePlacements {
 
 /// Returns true if some site may still turn out to offer reservations, or take placements of this
 /// owner again.
-pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
+pub(super) fn can_gain_reserving_sites(grid: &GridSnapshot, owner: &KeyName) -> bool {
     grid.sites()
         .iter()
         .any(|site: &GridSite| match site.grants_reservations() {
             Some(grants) => {
                 let is_open = site.acceptance_of_reserved() == PlacementAcceptance::Open;
-                grants && (!is_open || site.owner_bar(Some(owner)).is_some())
+                grants && (!is_open || site.ban_of_owner(Some(owner)).is_some())
             }
             None => true,
         })
@@ -372,7 +376,7 @@ mod tests {
         let catalogue = Arc::new(BTreeMap::<_, BTreeSet<SiteName>>::new());
         let network = Arc::new(SiteNetwork::from_links(std::iter::empty()));
         let grid = GridSnapshot::new([site], network, catalogue);
-        assert!(may_change(&grid, &mallory));
-        assert!(!may_change(&grid, &alice), "all is known");
+        assert!(can_gain_reserving_sites(&grid, &mallory));
+        assert!(!can_gain_reserving_sites(&grid, &alice), "all is known");
     }
 }

@@ -12,7 +12,7 @@ use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
-use cospan_domain::placement::{GridSnapshot, place_within};
+use cospan_domain::placement::{GridSnapshot, place_on_resources};
 use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::joint_reservation::JointReservation;
@@ -61,7 +61,7 @@ enum AdmissionDecision {
 
 impl SharedReservationJobs {
     /// Follows a job as it stands in the view.
-    pub(super) fn follow_sharing_job(&mut self, id: JobId, job: Option<&Job>) {
+    pub(super) fn update_sharing_job(&mut self, id: JobId, job: Option<&Job>) {
         let job = job.filter(|job| job.shared_reservation().is_some() && !job.is_final());
         match job {
             Some(_) => drop(self.sharing.insert(id)),
@@ -77,20 +77,20 @@ impl SharedReservationJobs {
     }
 
     /// Returns what jobs take of a reservation, or are about to.
-    fn taken_of(&self, view: &CommittedView, place: &ReservationPlace) -> Resources {
+    fn taken_of_reservation(&self, view: &CommittedView, place: &ReservationPlace) -> Resources {
         let mut taken = Resources::default();
         let told = self.told.values().flatten().filter(|(of, _)| of == place);
         told.for_each(|(_, resources)| taken.add(resources));
         let settled = self.sharing.iter().filter(|id| !self.told.contains_key(id));
         for job in settled.filter_map(|id| view.jobs.get(id)) {
-            taken.add(&taken_by(job, place));
+            taken.add(&taken_by_job(job, place));
         }
         taken
     }
 }
 
 /// Returns what a job that was placed takes of a reservation until it has ended.
-fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
+fn taken_by_job(job: &Job, (site, serial): &ReservationPlace) -> Resources {
     let mut taken = Resources::default();
     let waits = matches!(job.phase, JobPhase::Queued { .. });
     for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
@@ -111,7 +111,7 @@ fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
 
 impl CoAllocator {
     /// Places the jobs whose time has come, as far as there is room for them.
-    pub(super) fn place_sharing(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn place_sharing_jobs(&mut self, ctx: &mut Context<Self>) {
         if self.within.waiting.is_empty() {
             return;
         }
@@ -142,18 +142,18 @@ impl CoAllocator {
                         placements,
                         by: None,
                     };
-                    self.order_job(id, command, AdmissionDecisionSent(id), ctx);
+                    self.send_job_command(id, command, AdmissionDecisionSent(id), ctx);
                 }
                 AdmissionDecision::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
                     let wish = job.reservation_terms();
                     let command = JobCommand::LoseReservation { reason, wish };
-                    self.order_job(id, command, AdmissionDecisionSent(id), ctx);
+                    self.send_job_command(id, command, AdmissionDecisionSent(id), ctx);
                 }
                 AdmissionDecision::Wait(until) => next = next.into_iter().chain(until).min(),
             }
         }
-        self.wake_sharing(next.map(|next| next.since(now)), ctx);
+        self.schedule_sharing_look(next.map(|next| next.since(now)), ctx);
     }
 
     fn decide_admission(
@@ -166,19 +166,19 @@ impl CoAllocator {
         let Some(name) = job.shared_reservation() else {
             return AdmissionDecision::Wait(None);
         };
-        let group = view.shared_group(name, now);
+        let group = view.joint_reservation_named(name, now);
         let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
             return AdmissionDecision::Fail(format!("its reservation {name} is no more").into());
         };
-        if let Some(why) = reservation.turns_away(&job.owner, now) {
+        if let Some(why) = reservation.exclusion_reason(&job.owner, now) {
             return AdmissionDecision::Fail(
                 format!("its reservation {name} at {site} {why}").into(),
             );
         }
         let parts = group
             .usable_parts(now)
-            .filter_map(|(_, part)| Some((part, part.lease()?)));
+            .filter_map(|(_, part)| Some((part, part.reserved_span()?)));
         let parts: Vec<_> = parts.collect();
         // A job that comes to its gate from then on does not begin before the reservation does.
         let go_lead = self.shared.settings.job.go_lead;
@@ -199,31 +199,35 @@ impl CoAllocator {
         }
         let left = group.usable_parts(now).map(|(site, part)| {
             let mut left = part.wish.resources.clone();
-            left.subtract(&self.within.taken_of(view, &(site.clone(), part.serial)));
+            left.subtract(
+                &self
+                    .within
+                    .taken_of_reservation(view, &(site.clone(), part.serial)),
+            );
             (site.clone(), left)
         });
-        let request = self.shared.request_of(job);
-        match place_within(&request, grid, &left.collect()) {
-            Some(placements) => admit_within(job, placements, group, now),
+        let request = self.shared.placement_request_of(job);
+        match place_on_resources(&request, grid, &left.collect()) {
+            Some(placements) => admit_job(job, placements, group, now),
             None => AdmissionDecision::Wait(Some(to)),
         }
     }
 
-    fn wake_sharing(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+    fn schedule_sharing_look(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
         if let Some(handle) = self.within.wake.take() {
             ctx.cancel_future(handle);
         }
         self.within.wake = pause.map(|pause| {
             ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
                 this.within.wake = None;
-                this.place_sharing(ctx);
+                this.place_sharing_jobs(ctx);
             })
         });
     }
 }
 
 /// Places a job under the reservations that it shares, with what it takes of them.
-fn admit_within(
+fn admit_job(
     job: &Job,
     placements: Vec<Placement>,
     group: &JointReservation<'_>,
@@ -246,7 +250,7 @@ fn admit_within(
                 let part = parts.get(&placement.site);
                 let promised = part.and_then(|part| {
                     let serial = part.serial;
-                    let lease = part.lease()?;
+                    let lease = part.reserved_span()?;
                     Some(UsedReservation {
                         serial,
                         from: lease.from,
@@ -275,6 +279,6 @@ impl Handler<AdmissionDecisionSent> for CoAllocator {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.within.told.remove(&job);
         // The command may have come to nothing.
-        self.wake_sharing(Some(DurationMs(20)), ctx);
+        self.schedule_sharing_look(Some(DurationMs(20)), ctx);
     }
 }

@@ -18,14 +18,14 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{SiteCapabilities, SiteDescription};
 
 use super::{
-    AskQueueStanding, CoAllocator, JobExplanation, WaitCause, believed_idle, ebbs_from_now,
-    explain_in_full, explain_unsubmitted, may_try_out,
+    AskQueueStanding, CoAllocator, JobExplanation, WaitCause, believed_idle, explain_in_full,
+    explain_unsubmitted, idle_drops_from_now, may_go_to_probed_site,
 };
 use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::journal::JournalChange;
 use crate::live_state::LatestSiteReport;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
 const JOB: JobId = JobId(1);
 
@@ -38,28 +38,28 @@ impl MemoryWorld {
         self.shared
             .actors
             .co_allocator
-            .enter_actor((), RegisteredActor::new(addr.clone(), dirty));
+            .register_actor((), RegisteredActor::new(addr.clone(), dirty));
         addr
     }
 }
 
-async fn standing(addr: &Addr<CoAllocator>) -> Option<QueueStanding> {
+async fn ask_queue_standing(addr: &Addr<CoAllocator>) -> Option<QueueStanding> {
     addr.send(AskQueueStanding(JOB)).await.expect("it lives")
 }
 
 #[test]
 fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         let co_allocator = world.co_allocator();
         world
-            .append(JournalChange::NewJobs(vec![Arc::new(queued(
+            .append(JournalChange::NewJobs(vec![Arc::new(queued_job(
                 JOB.0,
                 content(1),
             ))]))
             .await;
         world.settle().await;
-        let waits = standing(&co_allocator).await;
+        let waits = ask_queue_standing(&co_allocator).await;
         assert!(waits.is_some(), "no site has its input yet");
         // Nobody tells the queues that it is gone.
         world.shared.view.change_with(|view| view.jobs.remove(&JOB));
@@ -67,7 +67,7 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         co_allocator.send(LookAgain).await.expect("it lives");
         world.settle().await;
         assert_eq!(
-            standing(&co_allocator).await,
+            ask_queue_standing(&co_allocator).await,
             None,
             "an offer nobody takes, for ever"
         );
@@ -76,19 +76,19 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
 
 #[test]
 fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         let co_allocator = world.co_allocator();
-        let mut job = queued(JOB.0, content(1));
+        let mut job = queued_job(JOB.0, content(1));
         Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(1);
         world
             .append(JournalChange::NewJobs(vec![Arc::new(job)]))
             .await;
         world.add_file("input", content(1), &["Delft"]).await;
-        says(&world, "Delft", 10, 10);
+        report_site(&world, "Delft", 10, 10);
         co_allocator.send(LookAgain).await.expect("it lives");
         let condition = async || {
-            standing(&co_allocator)
+            ask_queue_standing(&co_allocator)
                 .await
                 .map(|standing| standing.condition)
         };
@@ -98,7 +98,7 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
             "and nobody answers yet"
         );
         // Else it would be offered again at once.
-        says(&world, "Delft", 10, 0);
+        report_site(&world, "Delft", 10, 0);
         let old = world.shared.view.load().jobs[&JOB].clone();
         let new = Arc::new(Job {
             revision: 2,
@@ -118,7 +118,7 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
 }
 
 /// Says on the live state that a site has so many processors and so many of them idle.
-fn says(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
+fn report_site(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
     let now = world.shared.clock.now();
     let description = SiteDescription {
         total: Resources::processors(total),
@@ -142,9 +142,9 @@ fn says(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
 
 #[test]
 fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        says(&world, "Delft", 10, 8);
+        report_site(&world, "Delft", 10, 8);
         let delft = site("Delft");
         let report = world.shared.live.site_report(&delft).expect("a report");
         let (asked_at, _) = report.idle.clone().expect("what is idle");
@@ -155,22 +155,22 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
         assert_eq!(idle(asked_at + expiry + expiry), Some(8));
         assert_eq!(idle(asked_at + expiry + expiry + DurationMs(1)), None);
         // A refusal after the report counts beside it, one before does not.
-        world.shared.live.note_refusal(&delft, 5, asked_at);
+        world.shared.live.note_refused_claim(&delft, 5, asked_at);
         assert_eq!(idle(asked_at), Some(4));
     });
 }
 
 #[test]
 fn what_others_were_promised_comes_nearer_as_a_report_ages() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         world.add_file("input", content(1), &["Delft"]).await;
-        let mut job = queued(JOB.0, content(1));
+        let mut job = queued_job(JOB.0, content(1));
         Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(4);
         world
             .append(JournalChange::NewJobs(vec![Arc::new(job)]))
             .await;
-        says(&world, "Delft", 10, 8);
+        report_site(&world, "Delft", 10, 8);
         let delft = site("Delft");
         let mut report =
             LatestSiteReport::clone(&*world.shared.live.site_report(&delft).expect("a report"));
@@ -195,7 +195,7 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
                 .clone()
         };
         assert_eq!(outcome(), SiteSuitability::Chosen, "it is over by then");
-        report.ebbs = ebbs_from_now(&report, now + DurationMs(60_000));
+        report.ebbs = idle_drops_from_now(&report, now + DurationMs(60_000));
         assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
         world.shared.live.publish_report(delft, Arc::new(report));
         let SiteSuitability::Refused(reasons) = outcome() else {
@@ -210,10 +210,10 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
 
 #[test]
 fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.add_file("input", content(1), &["Delft"]).await;
-        let mut queued = queued(JOB.0, content(1));
+        let mut queued = queued_job(JOB.0, content(1));
         let mut spec = JobSpec::clone(&queued.spec);
         spec.components[0].resources = Resources::processors(8);
         queued.spec = Arc::new(spec);
@@ -250,8 +250,8 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
                 events: Vec::new(),
             })
             .await;
-        says(&world, "Delft", 10, 8);
-        says(&world, "Leiden", 10, 4);
+        report_site(&world, "Delft", 10, 8);
+        report_site(&world, "Leiden", 10, 4);
         let explanation = explain_in_full(&world.shared, &new);
         assert_eq!(explanation.wait, WaitCause::Phase);
         let delft = &explanation.sites[&at_delft];
@@ -294,15 +294,15 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
                 events: Vec::new(),
             })
             .await;
-        says(&world, "Delft", 10, 2);
+        report_site(&world, "Delft", 10, 2);
         let idle = explain_in_full(&world.shared, &new).sites[&at_delft].idle;
         assert_eq!(idle, Some(10), "2 that are idle and 8 of its own");
     });
 }
 
 /// Sites that a job of two components, each as large as a site, would be placed at.
-fn connected_pair(world: &MemoryWorld) -> Vec<SiteName> {
-    let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
+fn sites_for_connected_pair(world: &MemoryWorld) -> Vec<SiteName> {
+    let mut spec = JobSpec::clone(&queued_job(JOB.0, content(1)).spec);
     spec.policy = Some("connected-cluster-minimization".parse().expect("a name"));
     let mut one = spec.components[0].clone();
     one.inputs.clear();
@@ -312,7 +312,7 @@ fn connected_pair(world: &MemoryWorld) -> Vec<SiteName> {
         ..one.clone()
     };
     spec.components = vec![one, other];
-    let plan = previewed(world, spec).decision.expect("it fits");
+    let plan = preview_spec(world, spec).decision.expect("it fits");
     plan.placements
         .into_iter()
         .map(|placement| placement.site)
@@ -321,12 +321,12 @@ fn connected_pair(world: &MemoryWorld) -> Vec<SiteName> {
 
 #[test]
 fn components_avoid_sites_between_which_transfers_were_slow() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         ["Delft", "Leiden", "Utrecht"]
             .iter()
-            .for_each(|name| says(&world, name, 4, 4));
-        let before = connected_pair(&world);
+            .for_each(|name| report_site(&world, name, 4, 4));
+        let before = sites_for_connected_pair(&world);
         let [one, other] = &before[..] else {
             panic!("two places: {before:?}")
         };
@@ -338,7 +338,7 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
                 .shared
                 .record_transfer(pair, Bytes(10_000_000), slow, now);
         }
-        let after = connected_pair(&world);
+        let after = sites_for_connected_pair(&world);
         assert!(
             !(after.contains(one) && after.contains(other)),
             "{before:?}, then {after:?}"
@@ -348,11 +348,11 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
 
 #[test]
 fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
-        says(&world, "Delft", 10, 8);
-        says(&world, "Leiden", 10, 8);
-        let mut queued = queued(JOB.0, content(1));
+        report_site(&world, "Delft", 10, 8);
+        report_site(&world, "Leiden", 10, 8);
+        let mut queued = queued_job(JOB.0, content(1));
         let mut spec = JobSpec::clone(&queued.spec);
         spec.components[0].inputs.clear();
         spec.components[0].resources = Resources::processors(8);
@@ -360,7 +360,8 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
         spec.rerunnable = false;
         queued.spec = Arc::new(spec);
         queued.components = vec![Component::default()];
-        let here = || may_try_out(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
+        let here =
+            || may_go_to_probed_site(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
         assert!(!here(), "Leiden takes it");
         let before = world.shared.view.load().sites.get(&site("Leiden")).cloned();
         let mut failed = SiteRecord::new(site("Leiden"));
@@ -377,13 +378,13 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
                 new: Arc::new(failed),
             })
             .await;
-        says(&world, "Leiden", 10, 8);
+        report_site(&world, "Leiden", 10, 8);
         assert!(here(), "Leiden is mended by the jobs of others alone");
     });
 }
 
 /// Sites of which Delft is being tried out and has 20 processors, all of them idle.
-async fn delft_half_open(others: &[(&str, u32, u32)]) -> MemoryWorld {
+async fn world_probing_delft(others: &[(&str, u32, u32)]) -> MemoryWorld {
     let names: Vec<&str> = others
         .iter()
         .map(|(name, ..)| *name)
@@ -411,14 +412,14 @@ async fn delft_half_open(others: &[(&str, u32, u32)]) -> MemoryWorld {
         .await;
     others
         .iter()
-        .for_each(|(name, total, idle)| says(&world, name, *total, *idle));
-    says(&world, "Delft", 20, 20);
+        .for_each(|(name, total, idle)| report_site(&world, name, *total, *idle));
+    report_site(&world, "Delft", 20, 20);
     world
 }
 
 /// A job that must not run twice and reads nothing, of components of these sizes.
-fn once(request: RequestType, sizes: &[u32]) -> JobSpec {
-    let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
+fn spec_run_once(request: RequestType, sizes: &[u32]) -> JobSpec {
+    let mut spec = JobSpec::clone(&queued_job(JOB.0, content(1)).spec);
     let mut part = spec.components.remove(0);
     part.inputs.clear();
     spec.request = request;
@@ -432,24 +433,28 @@ fn once(request: RequestType, sizes: &[u32]) -> JobSpec {
 }
 
 /// What would become of a job of this if it were submitted now.
-fn previewed(world: &MemoryWorld, spec: JobSpec) -> JobExplanation {
+fn preview_spec(world: &MemoryWorld, spec: JobSpec) -> JobExplanation {
     let job = Job {
         spec: spec.into(),
-        ..queued(JOB.0, content(1))
+        ..queued_job(JOB.0, content(1))
     };
-    explain_unsubmitted(&world.shared, &job.spec, &world.shared.request_of(&job))
+    explain_unsubmitted(
+        &world.shared,
+        &job.spec,
+        &world.shared.placement_request_of(&job),
+    )
 }
 
 /// The job where it would be placed now, and whether its last component may try Delft out.
-fn placed_now(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
-    let plan = previewed(world, spec.clone()).decision.ok()?;
+fn may_last_try_out_delft(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
+    let plan = preview_spec(world, spec.clone()).decision.ok()?;
     assert!(
         plan.placements
             .iter()
             .any(|placement| placement.site == site("Delft")),
         "{plan:?}"
     );
-    let mut job = queued(JOB.0, content(1));
+    let mut job = queued_job(JOB.0, content(1));
     job.spec = spec.into();
     job.components = plan
         .placements
@@ -460,22 +465,27 @@ fn placed_now(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
         })
         .collect();
     let last = ComponentIndex(job.components.len() as u32 - 1);
-    Some(may_try_out(&world.shared, &job, last, &site("Delft")))
+    Some(may_go_to_probed_site(
+        &world.shared,
+        &job,
+        last,
+        &site("Delft"),
+    ))
 }
 
 /// Else it would be turned away there, placed there again, and so on.
 #[test]
 fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
-    paused(|| async {
-        let world = delft_half_open(&[("Leiden", 18, 18)]).await;
-        let rigid = || once(RequestType::NonFixed, &[8, 8, 7]);
+    run_paused(|| async {
+        let world = world_probing_delft(&[("Leiden", 18, 18)]).await;
+        let rigid = || spec_run_once(RequestType::NonFixed, &[8, 8, 7]);
         assert_eq!(
-            placed_now(&world, rigid()),
+            may_last_try_out_delft(&world, rigid()),
             Some(true),
             "Leiden takes two of them at most"
         );
-        let total = || once(RequestType::Flexible(FlexibleBounds::default()), &[23]);
-        assert_eq!(placed_now(&world, total()), Some(true));
+        let total = || spec_run_once(RequestType::Flexible(FlexibleBounds::default()), &[23]);
+        assert_eq!(may_last_try_out_delft(&world, total()), Some(true));
         let splits = vec![vec![20, 3], vec![8, 8, 7]];
         let listed = || {
             RequestType::Flexible(FlexibleBounds {
@@ -483,25 +493,31 @@ fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
                 ..FlexibleBounds::default()
             })
         };
-        assert_eq!(placed_now(&world, once(listed(), &[23])), Some(true));
-        says(&world, "Leiden", 23, 18);
         assert_eq!(
-            placed_now(&world, rigid()),
+            may_last_try_out_delft(&world, spec_run_once(listed(), &[23])),
+            Some(true)
+        );
+        report_site(&world, "Leiden", 23, 18);
+        assert_eq!(
+            may_last_try_out_delft(&world, rigid()),
             None,
             "it waits until Leiden is idle"
         );
-        assert_eq!(placed_now(&world, total()), None);
-        assert_eq!(placed_now(&world, once(listed(), &[23])), None);
+        assert_eq!(may_last_try_out_delft(&world, total()), None);
+        assert_eq!(
+            may_last_try_out_delft(&world, spec_run_once(listed(), &[23])),
+            None
+        );
     });
 }
 
 /// Its job could be split otherwise, but that is not asked of a component that is placed anew.
 #[test]
 fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
-    paused(|| async {
-        let world = delft_half_open(&[("Leiden", 10, 0), ("Utrecht", 10, 0)]).await;
-        let mut job = queued(JOB.0, content(1));
-        job.spec = once(RequestType::Flexible(FlexibleBounds::default()), &[20]).into();
+    run_paused(|| async {
+        let world = world_probing_delft(&[("Leiden", 10, 0), ("Utrecht", 10, 0)]).await;
+        let mut job = queued_job(JOB.0, content(1));
+        job.spec = spec_run_once(RequestType::Flexible(FlexibleBounds::default()), &[20]).into();
         let let_in = |share| {
             let sources = Vec::new();
             let transfer_time = DurationMs::ZERO;
@@ -521,7 +537,7 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
                 components: vec![part],
                 ..job.clone()
             };
-            may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))
+            may_go_to_probed_site(&world.shared, &job, ComponentIndex(0), &site("Delft"))
         };
         assert!(!let_in(10) && let_in(11));
     });

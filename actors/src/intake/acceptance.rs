@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
 use cospan_domain::ids::Seq;
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_storage::record::job::submission_changes;
 
 use super::Intake;
@@ -30,21 +30,21 @@ impl Intake {
     /// Has a request's jobs made durable, with those of others that came in meanwhile: waiting
     /// messages are taken up before the journal is asked.
     pub(super) fn accept_request(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
-        if bug(PlantedBug::AnswerEarly) {
+        if is_planted(PlantedBug::AnswerEarly) {
             return self.answer_early(one, ctx);
         }
         let waiting: usize = self.accepting.iter().map(|other| other.jobs.len()).sum();
         if waiting + one.jobs.len() > TOGETHER_MAX {
-            self.keep_accepted(ctx);
+            self.append_accepted_requests(ctx);
         }
         self.accepting.push(one);
         if let [_] = self.accepting[..] {
             let taken_up = async {}.into_actor(self);
-            ctx.spawn(taken_up.map(|(), this, ctx| this.keep_accepted(ctx)));
+            ctx.spawn(taken_up.map(|(), this, ctx| this.append_accepted_requests(ctx)));
         }
     }
 
-    fn keep_accepted(&mut self, ctx: &mut Context<Self>) {
+    fn append_accepted_requests(&mut self, ctx: &mut Context<Self>) {
         let together = std::mem::take(&mut self.accepting);
         if !together.is_empty() {
             self.append_jobs(together, ctx);

@@ -9,7 +9,7 @@ use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::job_command::{JobCommand, JobRejection};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::queue::{ClassRequest, JobClassProperties, class_of};
+use cospan_domain::queue::{ClassRequest, JobClassProperties, decide_class};
 
 use super::shared_reservation_commands;
 use crate::actor_context::SharedState;
@@ -39,7 +39,7 @@ pub(super) async fn carry_out_command(
         ApiRequest::Abandon(jobs) => {
             let answer = command_jobs(&shared, jobs, |id| JobCommand::Abandon {
                 by: by.clone(),
-                silent: silent_sites(&shared, id),
+                silent: silent_sites_of_job(&shared, id),
             })
             .await;
             Ok(add_pending_waits(&shared, answer?, |job: &Job| {
@@ -151,7 +151,7 @@ async fn set_priority(
     by: &KeyName,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let outcomes = jobs.into_iter().map(|id| {
-        let refused = class_refused(shared, id, to, uncapped);
+        let refused = priority_refusal(shared, id, to, uncapped);
         let order = command_job(shared, id, JobCommand::SetPriority(to, by.clone()));
         async move {
             match refused {
@@ -166,7 +166,12 @@ async fn set_priority(
 }
 
 /// Returns why an unfinished job may not have this priority, if it may not.
-fn class_refused(shared: &SharedState, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
+fn priority_refusal(
+    shared: &SharedState,
+    id: JobId,
+    to: Priority,
+    uncapped: bool,
+) -> Option<String> {
     let view = shared.view.load();
     let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
     let how = ClassRequest {
@@ -174,11 +179,11 @@ fn class_refused(shared: &SharedState, id: JobId, to: Priority, uncapped: bool) 
         uncapped,
     };
     let job = JobClassProperties::for_job(&job.owner, &job.spec);
-    let above = class_of(to, how, &job, &shared.settings.classes).err()?;
+    let above = decide_class(to, how, &job, &shared.settings.classes).err()?;
     Some(format!("{above}; {}", above.remedy()))
 }
 
-fn silent_sites(shared: &SharedState, id: JobId) -> BTreeSet<SiteName> {
+fn silent_sites_of_job(shared: &SharedState, id: JobId) -> BTreeSet<SiteName> {
     let view = shared.view.load();
     let silence = view
         .jobs
@@ -285,8 +290,8 @@ async fn command_site(
         .clusters
         .addr(&site)
         .ok_or_else(|| busy.clone())?;
-    let _named = shared_reservation_commands::take_name(shared, &what)?;
-    let what = shared_reservation_commands::complete_command(shared, &site, what)?;
+    let _named = shared_reservation_commands::take_reservation_name(shared, &what)?;
+    let what = shared_reservation_commands::complete_site_command(shared, &site, what)?;
     let leaves = what == OperatorCommand::Drain;
     let answer = cluster
         .send(SiteCommandMessage { by, what })
@@ -294,7 +299,7 @@ async fn command_site(
         .map_err(|_| busy)?;
     match answer {
         Ok(()) if leaves => {
-            leave_site(shared, &site).await;
+            move_jobs_from_site(shared, &site).await;
             Ok(ApiAnswer::Done)
         }
         Ok(()) => Ok(ApiAnswer::Done),
@@ -303,7 +308,7 @@ async fn command_site(
 }
 
 /// Moves a drained site's jobs that have not begun. Those that have go on.
-async fn leave_site(shared: &Arc<SharedState>, site: &SiteName) {
+async fn move_jobs_from_site(shared: &Arc<SharedState>, site: &SiteName) {
     let view = shared.view.load();
     let mut jobs: Vec<JobId> = view
         .holdings

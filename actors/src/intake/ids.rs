@@ -3,7 +3,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
@@ -54,7 +54,7 @@ impl JobIdAllocator {
 
     /// Returns the end of the next block, if one is due: before the last one is used up, and at
     /// once if `wanted` ids are not there.
-    fn next_end(&mut self, wanted: usize, now: Timestamp) -> Option<u64> {
+    fn next_block_end(&mut self, wanted: usize, now: Timestamp) -> Option<u64> {
         let left = self.end - self.next;
         let wanted = wanted as u64;
         if self.reserving || (left >= self.block / 2 && left >= wanted) {
@@ -74,12 +74,12 @@ impl Intake {
     /// Reserves the next block of ids if it is time; `wanted` of them are needed now.
     pub(super) fn reserve_ids(&mut self, wanted: usize, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let Some(next) = self.ids.next_end(wanted, now) else {
+        let Some(next) = self.ids.next_block_end(wanted, now) else {
             return;
         };
-        if bug(PlantedBug::IdsUnreserved) {
+        if is_planted(PlantedBug::IdsUnreserved) {
             self.ids.end = next;
-            return self.retry_waiting(ctx);
+            return self.retry_waiting_requests(ctx);
         }
         self.ids.reserving = true;
         let reserve = JournalChange::IdsReserved { next: JobId(next) };
@@ -89,7 +89,7 @@ impl Intake {
             match result {
                 Ok(Ok(_)) => {
                     this.ids.end = next;
-                    this.retry_waiting(ctx);
+                    this.retry_waiting_requests(ctx);
                 }
                 problem => error!(?problem, "job ids could not be reserved"),
             }
@@ -117,7 +117,7 @@ mod tests {
         let mut now = Timestamp(1_000_000);
         let mut reserve = |ids: &mut JobIdAllocator, wanted, after: u64| {
             now = now + DurationMs(after);
-            let end = ids.next_end(wanted, now)?;
+            let end = ids.next_block_end(wanted, now)?;
             let block = end - ids.end;
             ids.end = end;
             ids.next = end;

@@ -174,7 +174,7 @@ impl Handler<LookAgain> for Intake {
 
     fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Intake);
-        self.dirty.take_look();
-        self.archive_some();
+        self.dirty.take_owed_look();
+        self.archive_ended_jobs();
     }
 }

@@ -32,13 +32,13 @@ impl JobMemoryUsage {
         specs.fold(Self::default(), |mut all, spec| {
             all += Self {
                 jobs: 1,
-                bytes: spec.footprint().0,
+                bytes: spec.memory_footprint().0,
             };
             all
         })
     }
 
-    fn is_short(self, of: Bytes) -> bool {
+    fn is_nearly_all_of(self, of: Bytes) -> bool {
         self.bytes >= of.0 / 10 * 9
     }
 }
@@ -67,12 +67,12 @@ impl KeyMemoryUsage {
     pub(super) fn from_view(view: &CommittedView) -> Self {
         let mut kept = Self::default();
         view.jobs.values().for_each(|job| {
-            kept.add_share(&job.owner, JobMemoryUsage::from_specs(once(&*job.spec)))
+            kept.add_usage(&job.owner, JobMemoryUsage::from_specs(once(&*job.spec)))
         });
         kept
     }
 
-    pub(super) fn add_share(&mut self, owner: &KeyName, share: JobMemoryUsage) {
+    pub(super) fn add_usage(&mut self, owner: &KeyName, share: JobMemoryUsage) {
         self.all += share;
         match self.keys.get_mut(owner) {
             Some(own) => *own += share,
@@ -98,11 +98,12 @@ impl KeyMemoryUsage {
     }
 
     /// Returns true if there is little room left for this key, or for all.
-    pub(super) fn is_short(&self, owner: &KeyName, bounds: &JobMemoryLimits) -> bool {
-        self.all.is_short(bounds.in_all) || self.share_of(owner).is_short(bounds.per_key)
+    pub(super) fn is_room_short(&self, owner: &KeyName, bounds: &JobMemoryLimits) -> bool {
+        self.all.is_nearly_all_of(bounds.in_all)
+            || self.usage_of_key(owner).is_nearly_all_of(bounds.per_key)
     }
 
-    fn share_of(&self, owner: &KeyName) -> JobMemoryUsage {
+    fn usage_of_key(&self, owner: &KeyName) -> JobMemoryUsage {
         self.keys.get(owner).copied().unwrap_or_default()
     }
 
@@ -113,7 +114,7 @@ impl KeyMemoryUsage {
         more: JobMemoryUsage,
         bounds: &JobMemoryLimits,
     ) -> Result<(), ApiRefusal> {
-        let own = self.share_of(by);
+        let own = self.usage_of_key(by);
         let wait = "a job makes room once it is in the archive, at the latest 10 min after its end \
                     while there is none";
         if more.bytes > bounds.per_key.min(bounds.in_all).0 {
@@ -135,7 +136,7 @@ impl KeyMemoryUsage {
                 "{} jobs of key {by} take {} of memory, and {} that a key may have",
                 own.jobs,
                 Bytes(own.bytes),
-                describe_more(more, bounds.per_key)
+                describe_request(more, bounds.per_key)
             );
             let remedy = format!(
                 "wait until some have ended, or cancel some: {wait}; or have \
@@ -147,7 +148,7 @@ impl KeyMemoryUsage {
                 "{} jobs take {} of memory, and {} that there is for all jobs",
                 self.all.jobs,
                 Bytes(self.all.bytes),
-                describe_more(more, bounds.in_all)
+                describe_request(more, bounds.in_all)
             );
             let remedy = format!(
                 "try again later: {wait}; or have `limits.max_job_memory` raised, \
@@ -165,7 +166,7 @@ impl KeyMemoryUsage {
     }
 }
 
-fn describe_more(more: JobMemoryUsage, bound: Bytes) -> String {
+fn describe_request(more: JobMemoryUsage, bound: Bytes) -> String {
     let jobs = more.jobs;
     let takes = Bytes(more.bytes);
     format!("{jobs} more would take {takes} of the {bound}")

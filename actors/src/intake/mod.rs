@@ -13,4 +13,4 @@ mod tests;
 
 pub use intake_actor::{Intake, IntakeCommand};
 pub(crate) use shared_reservation_commands::PendingReservationNames;
-pub(crate) use submit::new_job;
+pub(crate) use submit::make_job_record;

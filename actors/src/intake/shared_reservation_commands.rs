@@ -32,7 +32,7 @@ pub(super) struct ReservationNameGuard {
 /// # Errors
 ///
 /// Another reservation of that name is being made.
-pub(super) fn take_name(
+pub(super) fn take_reservation_name(
     shared: &Arc<SharedState>,
     what: &OperatorCommand,
 ) -> Result<Option<ReservationNameGuard>, ApiRefusal> {
@@ -70,7 +70,7 @@ impl Drop for ReservationNameGuard {
 /// # Errors
 ///
 /// There can be no such reservation there.
-pub(super) fn complete_command(
+pub(super) fn complete_site_command(
     shared: &SharedState,
     site: &SiteName,
     what: OperatorCommand,
@@ -88,15 +88,15 @@ pub(super) fn complete_command(
         let problem = format!("{elsewhere} has a reservation {name} already; take another name");
         return Err(ApiRefusal::Conflict(problem));
     }
-    let wish = as_root(shared, site, *wish)?;
+    let wish = make_first_part_terms(shared, site, *wish)?;
     if wish.parts.is_empty() {
-        check_part(shared, site, &wish.resources)?;
+        check_reservable(shared, site, &wish.resources)?;
     } else {
         wish.parts
             .iter()
-            .try_for_each(|(site, part)| check_part(shared, site, part))?;
+            .try_for_each(|(site, part)| check_reservable(shared, site, part))?;
     }
-    Ok(OperatorCommand::Reserve(Box::new(with_lead(
+    Ok(OperatorCommand::Reserve(Box::new(widen_by_lead(
         wish,
         &shared.settings.job,
         now,
@@ -104,7 +104,7 @@ pub(super) fn complete_command(
 }
 
 /// Makes the terms of the first of several sites, whose record decides for all of them.
-fn as_root(
+fn make_first_part_terms(
     shared: &SharedState,
     site: &SiteName,
     wish: SharedReservationTerms,
@@ -139,7 +139,11 @@ fn as_root(
 }
 
 /// Checks that a site could reserve so much.
-fn check_part(shared: &SharedState, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
+fn check_reservable(
+    shared: &SharedState,
+    site: &SiteName,
+    wanted: &Resources,
+) -> Result<(), ApiRefusal> {
     let shape = shared
         .live
         .site_report(site)
@@ -163,7 +167,7 @@ fn check_part(shared: &SharedState, site: &SiteName, wanted: &Resources) -> Resu
 
 /// Makes the reservation begin that much before the start, and end that much after the end, that
 /// whatever runs in it for as long as was asked finds the time.
-fn with_lead(
+fn widen_by_lead(
     wish: SharedReservationTerms,
     parameters: &JobParameters,
     now: Timestamp,
@@ -212,7 +216,7 @@ mod tests {
 
     fn window(earliest: u64, latest: u64, now: u64) -> (StartWindow, DurationMs) {
         let parameters = JobParameters::default();
-        let wish = with_lead(wish(earliest, latest), &parameters, Timestamp(now));
+        let wish = widen_by_lead(wish(earliest, latest), &parameters, Timestamp(now));
         (wish.window, wish.lead)
     }
 

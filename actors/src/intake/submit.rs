@@ -8,7 +8,7 @@ use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::job_state::{Job, JobPhase, SetbackCounts};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, read_history_texts};
 
@@ -43,10 +43,7 @@ pub(super) struct SubmissionRequest {
 
 impl SubmissionRequest {
     /// The specifications of jobs that were not accepted before.
-    fn fresh_specs<'a>(
-        &'a self,
-        earlier: &'a [Option<JobId>],
-    ) -> impl Iterator<Item = &'a JobSpec> {
+    fn new_specs<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
         let with_earlier = self.submissions.iter().zip(earlier);
         with_earlier
             .filter(|(_, known)| known.is_none())
@@ -64,7 +61,7 @@ pub(super) struct KnownIdempotencyKeys {
 impl KnownIdempotencyKeys {
     pub(super) fn from_view(view: &CommittedView) -> Self {
         let mut known = KnownIdempotencyKeys::default();
-        if !bug(PlantedBug::ForgetKeys) {
+        if !is_planted(PlantedBug::ForgetKeys) {
             view.jobs.values().for_each(|job| known.learn_key(job));
         }
         known
@@ -93,7 +90,7 @@ impl KnownIdempotencyKeys {
         let known = asked
             .submissions
             .iter()
-            .map(|submission| self.job_of(&asked.by, submission));
+            .map(|submission| self.earlier_job_of(&asked.by, submission));
         let earlier: Vec<Option<JobId>> = known.collect::<Result<_, _>>()?;
         match asked
             .refused
@@ -105,7 +102,7 @@ impl KnownIdempotencyKeys {
         }
     }
 
-    fn job_of(
+    fn earlier_job_of(
         &self,
         by: &KeyName,
         submission: &JobSubmission,
@@ -128,16 +125,16 @@ impl Intake {
             Err(refusal) => return self.answer_command(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
-        let share = JobMemoryUsage::from_specs(asked.fresh_specs(&earlier));
+        let share = JobMemoryUsage::from_specs(asked.new_specs(&earlier));
         if let Err(refusal) =
             self.kept
                 .check_room(&asked.by, share, &self.shared.settings.job_memory)
         {
-            self.seek_room(ctx);
+            self.archive_for_room(ctx);
             return self.answer_command(asked.answer, Err(refusal));
         }
         let Some(first) = self.ids.take_ids(fresh) else {
-            return self.wait_for_ids(asked, ctx);
+            return self.queue_until_ids(asked, ctx);
         };
         let SubmissionRequest {
             submissions,
@@ -146,22 +143,22 @@ impl Intake {
             ..
         } = asked;
         self.reserve_ids(0, ctx);
-        self.kept.add_share(&by, share);
-        self.show_memory();
+        self.kept.add_usage(&by, share);
+        self.update_memory_gauges();
         let now = self.shared.clock.now();
         let mut jobs = Vec::with_capacity(fresh);
         let mut submitted = Vec::new();
         let mut groups = RequestSweep::default();
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
-            let group = groups.enter_group(&mut submission.spec, id);
+            let group = groups.assign_group(&mut submission.spec, id);
             submitted.push(SubmittedJob {
                 id,
                 repeated: known.is_some(),
                 group,
             });
             if known.is_none() {
-                let job = Arc::new(new_job(id, submission, by.clone(), now));
+                let job = Arc::new(make_job_record(id, submission, by.clone(), now));
                 self.known.learn_key(&job);
                 jobs.push(job);
             }
@@ -176,7 +173,7 @@ impl Intake {
         );
     }
 
-    fn wait_for_ids(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
+    fn queue_until_ids(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
         if self.known.waiting.len() >= WAITING_BOUND {
             return self.answer_command(asked.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
@@ -185,7 +182,7 @@ impl Intake {
         self.reserve_ids(wanted, ctx);
     }
 
-    pub(super) fn retry_waiting(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn retry_waiting_requests(&mut self, ctx: &mut Context<Self>) {
         for asked in std::mem::take(&mut self.known.waiting) {
             self.submit_jobs(asked, ctx);
         }
@@ -195,10 +192,10 @@ impl Intake {
     pub(super) fn forget_job(&mut self, job: &Job) {
         self.known.forget_key(job);
         self.kept.remove_job(job);
-        self.show_memory();
+        self.update_memory_gauges();
     }
 
-    fn show_memory(&self) {
+    fn update_memory_gauges(&self) {
         let Bytes(bytes) = self.kept.total_bytes();
         self.shared
             .metrics
@@ -208,15 +205,15 @@ impl Intake {
     }
 
     /// Archives what may go, because a client was refused for lack of room.
-    fn seek_room(&mut self, ctx: &mut Context<Self>) {
+    fn archive_for_room(&mut self, ctx: &mut Context<Self>) {
         const PAUSE: DurationMs = DurationMs(5_000);
         let now = self.shared.clock.now();
         if now < self.sought_room_at + PAUSE {
             return;
         }
         self.sought_room_at = now;
-        if self.archive_some() {
-            ctx.run_later(Duration::from_millis(PAUSE.0), Self::seek_room);
+        if self.archive_ended_jobs() {
+            ctx.run_later(Duration::from_millis(PAUSE.0), Self::archive_for_room);
         }
     }
 
@@ -226,12 +223,16 @@ impl Intake {
         const SOON: DurationMs = DurationMs(1_000);
         let seldom = self.shared.settings.keep_jobs.0 / 24;
         let seldom = DurationMs(seldom.clamp(60_000, 3_600_000));
-        let pause = if self.archive_some() { SOON } else { seldom };
+        let pause = if self.archive_ended_jobs() {
+            SOON
+        } else {
+            seldom
+        };
         ctx.run_later(Duration::from_millis(pause.0), Self::schedule_archiving);
     }
 
     /// Archives some ended jobs. Returns true if there may be more to archive at once.
-    pub(super) fn archive_some(&mut self) -> bool {
+    pub(super) fn archive_ended_jobs(&mut self) -> bool {
         const AT_ONCE: usize = 256;
         let now = self.shared.clock.now();
         let view = self.shared.view.load();
@@ -240,7 +241,7 @@ impl Intake {
             .jobs
             .values()
             .filter(|job| {
-                end_time_of(job).is_some_and(|at| now >= at + self.keep_time(&job.owner))
+                end_time_of(job).is_some_and(|at| now >= at + self.retention_time(&job.owner))
                     && job.pending_end_receivers().next().is_none()
             })
             .take(AT_ONCE)
@@ -262,9 +263,12 @@ impl Intake {
     }
 
     /// The time that a job of this key is kept after its end.
-    fn keep_time(&self, owner: &KeyName) -> DurationMs {
+    fn retention_time(&self, owner: &KeyName) -> DurationMs {
         let keep = self.shared.settings.keep_jobs;
-        if self.kept.is_short(owner, &self.shared.settings.job_memory) {
+        if self
+            .kept
+            .is_room_short(owner, &self.shared.settings.job_memory)
+        {
             keep.min(LEAST_KEPT)
         } else {
             keep
@@ -286,7 +290,7 @@ fn end_time_of(job: &Job) -> Option<Timestamp> {
 struct RequestSweep(Option<JobId>);
 
 impl RequestSweep {
-    fn enter_group(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
+    fn assign_group(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
         let first = spec.run.task.as_ref()?.index == 0;
         let group = *if first {
             self.0.insert(id)
@@ -301,7 +305,12 @@ impl RequestSweep {
 }
 
 /// Makes the record of a job that was just submitted.
-pub(crate) fn new_job(id: JobId, submission: JobSubmission, owner: KeyName, now: Timestamp) -> Job {
+pub(crate) fn make_job_record(
+    id: JobId,
+    submission: JobSubmission,
+    owner: KeyName,
+    now: Timestamp,
+) -> Job {
     Job {
         id,
         owner,

@@ -17,12 +17,12 @@ use crate::api::ControlPlane;
 use crate::api::command::{
     ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob,
 };
-use crate::transfer::testing::{MemoryWorld, content, key, paused, queued};
+use crate::transfer::testing::{MemoryWorld, content, key, queued_job, run_paused};
 
 #[test]
 fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let bound = world.shared.settings.intake_bound;
@@ -43,8 +43,8 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
 }
 
 /// A job of one component with arguments of so many bytes.
-fn submission(argument_bytes: usize) -> JobSubmission {
-    let mut spec = JobSpec::clone(&queued(1, content(1)).spec);
+fn submission_of_size(argument_bytes: usize) -> JobSubmission {
+    let mut spec = JobSpec::clone(&queued_job(1, content(1)).spec);
     spec.components[0].inputs.clear();
     spec.components[0].resources.processors = 1;
     let arguments = vec!["a".repeat(argument_bytes).into()];
@@ -58,7 +58,7 @@ fn submission(argument_bytes: usize) -> JobSubmission {
     }
 }
 
-fn named(mut submission: JobSubmission, name: &str) -> JobSubmission {
+fn with_idempotency_key(mut submission: JobSubmission, name: &str) -> JobSubmission {
     let key = IdempotencyKey::new(name).expect("a key");
     submission.idempotency = Some(SubmissionIdempotency {
         key,
@@ -85,7 +85,7 @@ async fn submit(
 }
 
 /// What became of requests of one job each that came in before the intake had its turn.
-async fn at_once(
+async fn submit_at_once(
     plane: &ControlPlane,
     submissions: impl IntoIterator<Item = JobSubmission>,
 ) -> Vec<Result<Vec<SubmittedJob>, ApiRefusal>> {
@@ -97,14 +97,14 @@ async fn at_once(
 
 #[test]
 fn requests_that_come_in_at_once_become_durable_together() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         // Of the ids that are reserved at first, so that none waits for more.
-        at_once(&plane, [submission(1)]).await;
+        submit_at_once(&plane, [submission_of_size(1)]).await;
         let before = world.shared.view.load().seq;
-        let answers = at_once(&plane, (0..20).map(submission)).await;
+        let answers = submit_at_once(&plane, (0..20).map(submission_of_size)).await;
         let jobs: BTreeSet<JobId> = answers.into_iter().map(|a| a.unwrap()[0].id).collect();
         assert_eq!(jobs.len(), 20);
         let view = world.shared.view.load();
@@ -115,18 +115,22 @@ fn requests_that_come_in_at_once_become_durable_together() {
 
 #[test]
 fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
-        let large = submission(MAX_SPEC_BYTES + 1);
-        let answers = at_once(&plane, [submission(1), large.clone(), submission(2)]).await;
+        let large = submission_of_size(MAX_SPEC_BYTES + 1);
+        let answers = submit_at_once(
+            &plane,
+            [submission_of_size(1), large.clone(), submission_of_size(2)],
+        )
+        .await;
         assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
         let Err(ApiRefusal::Invalid { index: 0, problem }) = &answers[1] else {
             panic!("{:?}", answers[1]);
         };
         assert!(problem.contains("cut the job up"), "{problem}");
-        let what = ApiRequest::Submit(vec![submission(3), large]);
+        let what = ApiRequest::Submit(vec![submission_of_size(3), large]);
         let answer = plane.execute_command(ApiCommand { by: key(), what }).await;
         assert!(
             matches!(answer, Err(ApiRefusal::Invalid { index: 1, .. })),
@@ -138,19 +142,19 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
 
 #[test]
 fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
-        let large = named(submission(MAX_SPEC_BYTES + 1), "mine");
-        let answers = at_once(&plane, [large.clone(), large.clone()]).await;
+        let large = with_idempotency_key(submission_of_size(MAX_SPEC_BYTES + 1), "mine");
+        let answers = submit_at_once(&plane, [large.clone(), large.clone()]).await;
         assert!(
             matches!(answers[0], Err(ApiRefusal::Invalid { .. })),
             "{:?}",
             answers[0]
         );
         assert_eq!(answers[1], Err(ApiRefusal::Busy { retry_after_s: 1 }));
-        let again = at_once(&plane, [large]).await;
+        let again = submit_at_once(&plane, [large]).await;
         assert!(
             matches!(again[0], Err(ApiRefusal::Invalid { .. })),
             "{:?}",
@@ -159,24 +163,26 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
     });
 }
 
-/// A world with room for so many jobs of [`submission`] in all, and so many of one key.
-async fn with_room(in_all: u64, per_key: u64) -> (MemoryWorld, ControlPlane) {
-    let Bytes(size) = submission(1).spec.footprint();
+/// A world with room for so many jobs of [`submission_of_size`] in all, and so many of one key.
+async fn world_with_room(in_all: u64, per_key: u64) -> (MemoryWorld, ControlPlane) {
+    let Bytes(size) = submission_of_size(1).spec.memory_footprint();
     let job_memory = JobMemoryLimits {
         in_all: Bytes(in_all * size),
         per_key: Bytes(per_key * size),
     };
-    let world = MemoryWorld::complete_set(&["Delft"], |settings| settings.job_memory = job_memory);
+    let world = MemoryWorld::with_all_actors_and_settings(&["Delft"], |settings| {
+        settings.job_memory = job_memory
+    });
     world.settle().await;
     let plane = ControlPlane::new(world.shared.clone());
     (world, plane)
 }
 
-fn other() -> KeyName {
+fn other_key() -> KeyName {
     KeyName::new("other").expect("a name")
 }
 
-fn no_room(answer: Result<Vec<SubmittedJob>, ApiRefusal>) -> String {
+fn no_room_text(answer: Result<Vec<SubmittedJob>, ApiRefusal>) -> String {
     match answer {
         Err(refusal @ ApiRefusal::NoRoom { .. }) => refusal.to_string(),
         other => panic!("{other:?}"),
@@ -185,26 +191,38 @@ fn no_room(answer: Result<Vec<SubmittedJob>, ApiRefusal>) -> String {
 
 #[test]
 fn a_key_that_has_no_room_is_refused_with_the_number_and_others_are_not() {
-    paused(|| async {
-        let (world, plane) = with_room(5, 3).await;
-        let mine = at_once(&plane, (0..3).map(|n| named(submission(1), &n.to_string()))).await;
+    run_paused(|| async {
+        let (world, plane) = world_with_room(5, 3).await;
+        let mine = submit_at_once(
+            &plane,
+            (0..3).map(|n| with_idempotency_key(submission_of_size(1), &n.to_string())),
+        )
+        .await;
         assert!(mine.iter().all(Result::is_ok), "{mine:?}");
-        let refused = no_room(submit(&plane, key(), vec![submission(1)]).await);
+        let refused = no_room_text(submit(&plane, key(), vec![submission_of_size(1)]).await);
         assert!(refused.contains("3 jobs of key"), "{refused}");
         assert!(
             refused.contains("`limits.max_job_memory_per_key`"),
             "{refused}"
         );
-        let again = submit(&plane, key(), vec![named(submission(1), "0")])
-            .await
-            .unwrap();
+        let again = submit(
+            &plane,
+            key(),
+            vec![with_idempotency_key(submission_of_size(1), "0")],
+        )
+        .await
+        .unwrap();
         assert!(again[0].repeated, "the same job again takes no room");
         assert!(
-            submit(&plane, other(), vec![submission(1), submission(1)])
-                .await
-                .is_ok()
+            submit(
+                &plane,
+                other_key(),
+                vec![submission_of_size(1), submission_of_size(1)]
+            )
+            .await
+            .is_ok()
         );
-        let refused = no_room(submit(&plane, other(), vec![submission(1)]).await);
+        let refused = no_room_text(submit(&plane, other_key(), vec![submission_of_size(1)]).await);
         assert!(refused.contains("5 jobs take"), "{refused}");
         let metrics = &world.shared.metrics;
         assert_eq!(
@@ -216,36 +234,42 @@ fn a_key_that_has_no_room_is_refused_with_the_number_and_others_are_not() {
 
 #[test]
 fn a_request_larger_than_a_keys_room_is_refused_for_good_and_kept_nowhere() {
-    paused(|| async {
-        let (world, plane) = with_room(5, 3).await;
-        let four = vec![submission(1); 4];
+    run_paused(|| async {
+        let (world, plane) = world_with_room(5, 3).await;
+        let four = vec![submission_of_size(1); 4];
         let answer = submit(&plane, key(), four).await;
         assert!(
             matches!(answer, Err(ApiRefusal::NeverRoom { .. })),
             "{answer:?}"
         );
-        let large = submit(&plane, key(), vec![submission(40_000)]).await;
+        let large = submit(&plane, key(), vec![submission_of_size(40_000)]).await;
         assert!(
             matches!(large, Err(ApiRefusal::NeverRoom { .. })),
             "a job is what it takes"
         );
         assert!(world.shared.view.load().jobs.is_empty());
-        assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
+        assert!(
+            submit(&plane, key(), vec![submission_of_size(1); 3])
+                .await
+                .is_ok()
+        );
     });
 }
 
 #[test]
 fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
-    paused(|| async {
-        let (world, plane) = with_room(5, 3).await;
-        let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
+    run_paused(|| async {
+        let (world, plane) = world_with_room(5, 3).await;
+        let jobs = submit(&plane, key(), vec![submission_of_size(1); 3])
+            .await
+            .unwrap();
         let what = ApiRequest::Cancel(jobs.iter().map(|job| job.id).collect());
         plane
             .execute_command(ApiCommand { by: key(), what })
             .await
             .unwrap();
         world
-            .until("all are cancelled", |world: &MemoryWorld| {
+            .wait_until("all are cancelled", |world: &MemoryWorld| {
                 world
                     .shared
                     .view
@@ -255,29 +279,33 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
                     .all(|job| job.is_final())
             })
             .await;
-        no_room(submit(&plane, key(), vec![submission(1)]).await);
+        no_room_text(submit(&plane, key(), vec![submission_of_size(1)]).await);
         assert_eq!(
             world.shared.view.load().jobs.len(),
             3,
             "their names are still known"
         );
         tokio::time::sleep(Duration::from_secs(601)).await;
-        no_room(submit(&plane, key(), vec![submission(1)]).await);
+        no_room_text(submit(&plane, key(), vec![submission_of_size(1)]).await);
         world
-            .until("they are archived", |w| {
+            .wait_until("they are archived", |w| {
                 w.shared.view.load().jobs.is_empty()
             })
             .await;
-        assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
+        assert!(
+            submit(&plane, key(), vec![submission_of_size(1); 3])
+                .await
+                .is_ok()
+        );
     });
 }
 
 #[test]
 fn what_no_store_takes_leaves_its_room_to_others() {
-    paused(|| async {
-        let (_world, plane) = with_room(5_000, 5_000).await;
+    run_paused(|| async {
+        let (_world, plane) = world_with_room(5_000, 5_000).await;
         let before = plane.shared().metrics.job_memory.taken.get();
-        let answer = submit(&plane, key(), vec![submission(MAX_SPEC_BYTES + 1)]).await;
+        let answer = submit(&plane, key(), vec![submission_of_size(MAX_SPEC_BYTES + 1)]).await;
         assert!(
             matches!(answer, Err(ApiRefusal::Invalid { .. })),
             "{answer:?}"

@@ -13,7 +13,7 @@ use cospan_domain::job::JobMachine;
 use cospan_domain::job::job_command::{JobCommand, JobRejection, JobSurroundings};
 use cospan_domain::job::job_due::{self, JobEffect};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
@@ -86,7 +86,7 @@ impl JobActor {
         self.steps.state()
     }
 
-    fn decide_next(&mut self, ctx: &mut Context<Self>) {
+    fn decide_next_step(&mut self, ctx: &mut Context<Self>) {
         if self.steps.is_writing() {
             return;
         }
@@ -95,7 +95,7 @@ impl JobActor {
         chaos::reach_point(CrashPoint::Decided);
         match step {
             Some(step) => self.write_step(step, ctx),
-            None => self.perform_due(ctx),
+            None => self.perform_due_effects(ctx),
         }
     }
 
@@ -110,9 +110,9 @@ impl JobActor {
         // the job was held, counted for nothing then, and is not repeated: so look once more after
         // this.
         let released = self.job().held.is_some() && next.held.is_none();
-        let looks_again = released || runs_differ(self.job(), &next);
-        let kinds = chaos::effects_of(&next, self.shared.clock.now());
-        chaos::reach_each(&kinds, CrashPoint::BeforeJournal);
+        let looks_again = released || attempt_states_differ(self.job(), &next);
+        let kinds = chaos::due_effect_names(&next, self.shared.clock.now());
+        chaos::reach_for_effects(&kinds, CrashPoint::BeforeJournal);
         let change = JournalChange::Job {
             old: self.job().clone(),
             new: next.clone(),
@@ -123,20 +123,20 @@ impl JobActor {
             .into_actor(self)
             .map(move |result, this, ctx| match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_each(&kinds, CrashPoint::AfterJournal);
+                    chaos::reach_for_effects(&kinds, CrashPoint::AfterJournal);
                     chaos::reach_point(CrashPoint::BeforeAnswer);
                     this.steps.finish_write(next, answers);
                     this.unfit = false;
                     if looks_again && !this.job().is_final() {
                         this.dirty.owe_look();
                     }
-                    if bug(PlantedBug::PerformTwice) {
-                        this.perform_due(ctx);
+                    if is_planted(PlantedBug::PerformTwice) {
+                        this.perform_due_effects(ctx);
                     }
-                    this.go_on(ctx);
+                    this.continue_after_write(ctx);
                 }
                 Ok(Err(AppendError::Conflict)) => this.reload_record(ctx),
-                Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
+                Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit_job(&problem, ctx),
                 // The process is ending; nothing more may be decided.
                 Ok(Err(AppendError::Stopped)) | Err(_) => {}
             });
@@ -148,19 +148,19 @@ impl JobActor {
         let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
         let job = job.unwrap_or_else(|| self.job().clone());
         self.steps.reset_to(job);
-        self.go_on(ctx);
+        self.continue_after_write(ctx);
     }
 
     /// Holds a job whose change does not fit the store, with the reason. The same change would
     /// otherwise be decided again and again.
-    fn hold_unfit(&mut self, problem: &str, ctx: &mut Context<Self>) {
+    fn hold_unfit_job(&mut self, problem: &str, ctx: &mut Context<Self>) {
         self.steps.reset_to(self.job().clone());
         self.steps.drop_commands();
         if self.job().held.is_none() && !std::mem::replace(&mut self.unfit, true) {
             let reason = format!("{problem}; `cospan cancel` it, and submit it in smaller parts");
             self.steps
                 .push_command(JobCommand::Hold(reason.into()), None);
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         }
     }
 
@@ -168,18 +168,18 @@ impl JobActor {
     /// outcome of an effect may be among it, and the effect must not be done twice. The state
     /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
     /// component elsewhere, where its input is not yet.
-    fn go_on(&mut self, ctx: &mut Context<Self>) {
-        let looks_first = bug(PlantedBug::LookFirst) && self.dirty.owes_look();
+    fn continue_after_write(&mut self, ctx: &mut Context<Self>) {
+        let looks_first = is_planted(PlantedBug::LookFirst) && self.dirty.owes_look();
         if !looks_first && (self.steps.has_commands() || !self.dirty.owes_look()) {
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         }
         if !self.steps.is_writing() && self.dirty.owes_look() && !self.job().is_final() {
-            self.look_outside(ctx);
+            self.look_at_external_state(ctx);
         }
     }
 
     /// Performs the effects that are due. Start, restart, hint and timer all run this line.
-    pub(super) fn perform_due(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn perform_due_effects(&mut self, ctx: &mut Context<Self>) {
         if self.job().is_final() {
             self.retire_actor(ctx);
             return;
@@ -205,7 +205,7 @@ impl JobActor {
                 self.under_way.insert(effect, pending);
             }
         }
-        self.set_wake(now, ctx);
+        self.set_wake_timer(now, ctx);
     }
 
     /// Drops the reading of outputs that is due no more, which may take hours; the site then stops
@@ -221,7 +221,7 @@ impl JobActor {
     }
 
     /// Takes in the result of an effect; `command` records its outcome, if it has one yet.
-    pub(super) fn effect_done(
+    pub(super) fn handle_effect_result(
         &mut self,
         effect: &JobEffect,
         command: Option<JobCommand>,
@@ -230,21 +230,21 @@ impl JobActor {
     ) {
         self.under_way.remove(effect);
         self.again
-            .put_off(effect, again_after, self.shared.clock.now());
+            .put_off_effect(effect, again_after, self.shared.clock.now());
         match command {
-            Some(command) if may_wait(&command, self.job()) => {
+            Some(command) if may_be_written_later(&command, self.job()) => {
                 let now = self.shared.clock.now();
                 self.steps
-                    .note_ahead(command, &self.shared.settings.job, now);
+                    .decide_without_writing(command, &self.shared.settings.job, now);
             }
             Some(command) => {
                 self.steps.push_command(command, None);
-                return self.decide_next(ctx);
+                return self.decide_next_step(ctx);
             }
             None => {}
         }
         if !self.steps.is_writing() {
-            self.perform_due(ctx);
+            self.perform_due_effects(ctx);
         }
     }
 
@@ -255,13 +255,13 @@ impl JobActor {
         ctx.stop();
     }
 
-    fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+    fn set_wake_timer(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let state = job_due::next_wake(self.job(), &self.shared.settings.job, now);
-        let silent = job_external_state::next_wake(&self.shared, self.job());
-        let again = self.again.next_time(now);
+        let silent = job_external_state::next_silent_site_look(&self.shared, self.job());
+        let again = self.again.next_retry_time(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
         let state = match self.job().phase {
-            JobPhase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
+            JobPhase::Placed { .. } => self.job().announcement_time(&self.shared.settings.job),
             _ => state,
         };
         let next = [state, silent, again].into_iter().flatten().min();
@@ -276,34 +276,34 @@ impl JobActor {
             let pause = Duration::from_millis(time.since(now).0.max(5));
             let handle = ctx.run_later(pause, |this, ctx| {
                 this.wake = None;
-                this.look_by_clock(ctx);
+                this.look_at_time_and_state(ctx);
             });
             self.wake = Some((time, handle));
         }
     }
 
     /// Looks at sites' reports and at copies.
-    fn look_outside(&mut self, ctx: &mut Context<Self>) {
+    fn look_at_external_state(&mut self, ctx: &mut Context<Self>) {
         if self.take_in_external_state() {
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         }
     }
 
     /// Looks at them, and decides everything for which the time has come.
-    fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
+    fn look_at_time_and_state(&mut self, ctx: &mut Context<Self>) {
         if self.take_in_external_state() {
             self.steps
                 .push_command(JobCommand::Look(JobSurroundings::default()), None);
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         }
     }
 
     /// Takes in the state outside. Returns false while that would be decided on the old state, and
     /// has to come later.
     fn take_in_external_state(&mut self) -> bool {
-        self.dirty.take_look();
+        self.dirty.take_owed_look();
         if self.steps.is_writing() {
-            if !bug(PlantedBug::ForgetLook) {
+            if !is_planted(PlantedBug::ForgetLook) {
                 self.dirty.owe_look();
             }
             return false;
@@ -314,7 +314,7 @@ impl JobActor {
         true
     }
 
-    pub(super) fn site_of(&self, effect: &JobEffect) -> Option<SiteName> {
+    pub(super) fn site_of_effect(&self, effect: &JobEffect) -> Option<SiteName> {
         let component = self.job().components.get(effect.component.0 as usize)?;
         component
             .placement
@@ -325,12 +325,12 @@ impl JobActor {
 
 /// Returns true if an answer need not be durable before its job's next change: nothing is to be
 /// done after a gate has opened at the common start until its payload is seen, or missed.
-fn may_wait(command: &JobCommand, job: &Job) -> bool {
+fn may_be_written_later(command: &JobCommand, job: &Job) -> bool {
     matches!(command, JobCommand::GateAnswered { open: true, .. })
         && matches!(job.phase, JobPhase::Starting { .. })
 }
 
-fn runs_differ(old: &Job, new: &Job) -> bool {
+fn attempt_states_differ(old: &Job, new: &Job) -> bool {
     old.components.len() != new.components.len()
         || old
             .components
@@ -346,15 +346,15 @@ impl Actor for JobActor {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Job.mailbox_bound(&self.shared.settings));
         if self.rebuilt {
-            let settle = job_effects::settle_times(self);
+            let settle = job_effects::submission_settle_times(self);
             self.steps
                 .push_command(JobCommand::Recover { settle }, None);
             for command in job_external_state::pending_commands(&self.shared, self.job()) {
                 self.steps.push_command(command, None);
             }
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         } else {
-            self.perform_due(ctx);
+            self.perform_due_effects(ctx);
         }
     }
 }
@@ -364,7 +364,7 @@ impl Handler<LookAgain> for JobActor {
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Job);
-        self.look_outside(ctx);
+        self.look_at_external_state(ctx);
     }
 }
 
@@ -379,7 +379,7 @@ impl Handler<LostReservation> for JobActor {
         chaos::enter_handler(ActorKind::Job);
         self.steps
             .push_command(JobCommand::ReservationGone { site, serial }, None);
-        self.decide_next(ctx);
+        self.decide_next_step(ctx);
     }
 }
 
@@ -390,9 +390,9 @@ impl Handler<JobCommandMessage> for JobActor {
         chaos::enter_handler(ActorKind::Job);
         let (reply, answer) = oneshot::channel();
         self.steps.push_command(message.0, Some(reply));
-        self.decide_next(ctx);
+        self.decide_next_step(ctx);
         if !self.steps.is_writing() && self.dirty.owes_look() {
-            self.look_outside(ctx);
+            self.look_at_external_state(ctx);
         }
         Box::pin(async move { answer.await.unwrap_or(Err(JobRejection::Stale)) })
     }

@@ -10,11 +10,11 @@ use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::job_command::{
     AttemptSighting, JobCommand, SiteClockTimes, SubmissionAnswer,
 };
-use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of};
+use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of_component};
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
 use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::SiteRejection;
@@ -30,7 +30,7 @@ use super::job_actor::JobActor;
 use super::reservation_calls;
 use crate::catalogue::RegisterOutput;
 use crate::chaos::{self, CrashPoint};
-use crate::coallocator::may_try_out;
+use crate::coallocator::may_go_to_probed_site;
 use crate::site::{AskAdmission, ErrorCharge, SiteCallMessage, inspect_file};
 
 /// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
@@ -51,13 +51,13 @@ pub(super) fn perform_effect(
     ctx: &mut Context<JobActor>,
 ) -> Option<SpawnHandle> {
     let pending = start_effect(actor, effect)?;
-    chaos::reach_for(effect.kind.name(), CrashPoint::BeforeEffect);
+    chaos::reach_for_effect(effect.kind.name(), CrashPoint::BeforeEffect);
     let effect = effect.clone();
     let done = pending
         .into_actor(actor)
         .map(move |(command, again), actor, ctx| {
-            chaos::reach_for(effect.kind.name(), CrashPoint::AfterEffect);
-            actor.effect_done(&effect, command, again, ctx);
+            chaos::reach_for_effect(effect.kind.name(), CrashPoint::AfterEffect);
+            actor.handle_effect_result(&effect, command, again, ctx);
         });
     Some(ctx.spawn(done))
 }
@@ -66,18 +66,18 @@ fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
     match effect.kind {
         JobEffectKind::Submit => Some(submit_attempt(actor, effect)),
         JobEffectKind::Withdraw => Some(withdraw_submission(effect)),
-        JobEffectKind::LookUp => Some(look_up(actor, effect)),
+        JobEffectKind::LookUp => Some(look_up_attempt(actor, effect)),
         JobEffectKind::OpenGate => Some(open_gate(actor, effect)),
         JobEffectKind::End => Some(end_attempt(actor, effect)),
-        JobEffectKind::RecordCharge => Some(record_charge(actor, effect)),
-        JobEffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
+        JobEffectKind::RecordCharge => Some(charge_site(actor, effect)),
+        JobEffectKind::ReadOutput(output) => Some(inspect_output(actor, effect, output)),
         JobEffectKind::RegisterOutput(output) => register_output(actor, effect, output),
-        JobEffectKind::Reserve => reservation_calls::call_due_site(actor),
+        JobEffectKind::Reserve => reservation_calls::call_site_for_reservation(actor),
     }
 }
 
-fn effect_tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
-    let attempt = if bug(PlantedBug::DropAttempt) {
+fn attempt_tag_of(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
+    let attempt = if is_planted(PlantedBug::DropAttempt) {
         Attempt(1)
     } else {
         effect.attempt
@@ -93,11 +93,11 @@ fn call_own_site<T: Send + 'static>(
     effect: &JobEffect,
     call: SiteCallMessage<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
-    call_at(actor, actor.site_of(effect).as_ref(), call)
+    call_site(actor, actor.site_of_effect(effect).as_ref(), call)
 }
 
 /// Makes one call to a site, through its actor.
-pub(super) fn call_at<T: Send + 'static>(
+pub(super) fn call_site<T: Send + 'static>(
     actor: &JobActor,
     site: Option<&SiteName>,
     call: SiteCallMessage<T>,
@@ -120,13 +120,13 @@ pub(super) fn call_at<T: Send + 'static>(
 }
 
 /// Returns how long a submission to each component's site may still take effect.
-pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
+pub(super) fn submission_settle_times(actor: &JobActor) -> Vec<DurationMs> {
     let components = actor.job().components.iter();
     components
         .map(|component| {
             let placement = component.placement.as_ref();
             placement
-                .map(|placement| actor.shared.settle_time(&placement.site))
+                .map(|placement| actor.shared.submission_settle_time(&placement.site))
                 .unwrap_or_default()
         })
         .collect()
@@ -136,13 +136,13 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
     let settle = actor
-        .site_of(effect)
-        .map(|site| actor.shared.settle_time(&site))
+        .site_of_effect(effect)
+        .map(|site| actor.shared.submission_settle_time(&site))
         .unwrap_or_default();
-    let order = attempt_order(actor, effect);
+    let order = make_submit_request(actor, effect);
     let processors = order.resources.processors;
     let shared = actor.shared.clone();
-    let site = actor.site_of(effect);
+    let site = actor.site_of_effect(effect);
     let admission = request_admission(actor, effect);
     let answer = call_own_site(
         actor,
@@ -174,11 +174,11 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                 if let Some(site) = &site {
                     shared
                         .live
-                        .note_refusal(site, processors, shared.clock.now());
+                        .note_refused_claim(site, processors, shared.clock.now());
                 }
                 SubmissionAnswer::Full(detail.into())
             }
-            Err(SiteError::OutcomeUnknown(detail)) if bug(PlantedBug::RetryBlind) => {
+            Err(SiteError::OutcomeUnknown(detail)) if is_planted(PlantedBug::RetryBlind) => {
                 SubmissionAnswer::NotSent(detail.into())
             }
             Err(SiteError::OutcomeUnknown(_)) => SubmissionAnswer::Unknown(settle),
@@ -201,7 +201,7 @@ fn request_admission(
     effect: &JobEffect,
 ) -> futures_util::future::BoxFuture<'static, Result<(), SubmissionAnswer>> {
     let shared = actor.shared.clone();
-    let site = actor.site_of(effect);
+    let site = actor.site_of_effect(effect);
     let attempt = AttemptId {
         job: actor.job().id,
         component: effect.component,
@@ -218,7 +218,7 @@ fn request_admission(
         }) {
             return Ok(());
         }
-        let may_probe = may_try_out(&shared, &job, attempt.component, &site);
+        let may_probe = may_go_to_probed_site(&shared, &job, attempt.component, &site);
         let cluster = shared.actors.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment");
         let cluster = cluster.map_err(|why| SubmissionAnswer::Full(why.into()))?;
@@ -254,7 +254,7 @@ fn withdraw_submission(effect: &JobEffect) -> PendingEffect {
 
 /// Lists the chunks that a component reads, by position of its input.
 fn chunks_of(job: &Job, index: ComponentIndex) -> BTreeMap<usize, FileChunk> {
-    let Some(spec) = job.spec_of(index) else {
+    let Some(spec) = job.component_spec(index) else {
         return BTreeMap::new();
     };
     let placements: Vec<Placement> = job
@@ -292,12 +292,12 @@ fn describe_chunks(spec: &ComponentSpec, chunks: &BTreeMap<usize, FileChunk>) ->
         .into()
 }
 
-fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
+fn make_submit_request(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
     let job = actor.job();
     let spec = job
-        .spec_of(effect.component)
+        .component_spec(effect.component)
         .unwrap_or(&job.spec.components[0]);
-    let site = actor.site_of(effect);
+    let site = actor.site_of_effect(effect);
     let labels = site
         .as_ref()
         .map(|site| actor.shared.site_labels(site))
@@ -313,7 +313,7 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
     let inputs = spec.inputs.iter().enumerate();
     let inputs = inputs.filter_map(|(index, input)| {
         let content = match chunks.get(&index) {
-            Some(chunk) => chunk.content(),
+            Some(chunk) => chunk.as_content(),
             None => input.file.bound?,
         };
         Some((content, input.path.clone()))
@@ -325,7 +325,7 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
         lists_hosts,
     } = launch;
     let staged = at_site.program.executable.staged_content();
-    let tag = effect_tag(actor, effect);
+    let tag = attempt_tag_of(actor, effect);
     let component = job.components.get(effect.component.0 as usize);
     let now = actor.shared.clock.now();
     let acquisition = component.map(Component::acquisition).unwrap_or_default();
@@ -335,7 +335,7 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
         Some(promised) => promised.to.since(now + job.wall_time()),
         None => {
             let parameters = &actor.shared.settings.job;
-            acquisition.wrapper_hold(job.claim_limits(parameters), parameters.hold_slack)
+            acquisition.wrapper_hold_limit(job.claim_limits(parameters), parameters.hold_slack)
         }
     };
     let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
@@ -366,10 +366,10 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
     }
 }
 
-fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+fn look_up_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
-    let tag = effect_tag(actor, effect);
+    let tag = attempt_tag_of(actor, effect);
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
     let asked_at = actor.shared.clock.now();
@@ -385,7 +385,7 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         SiteCallMessage::new(SiteCallKind::FindByTag, move |site| {
             Box::pin(async move {
                 let lookup = site.find_by_tag(tag).await?;
-                if closes && lookup.found.is_empty() && !bug(PlantedBug::RenewUnclosed) {
+                if closes && lookup.found.is_empty() && !is_planted(PlantedBug::RenewUnclosed) {
                     site.decide_gate(tag, &GateDecision::Void).await?;
                 }
                 // Keep one, withdraw the rest.
@@ -416,8 +416,8 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
-    let tag = effect_tag(actor, effect);
-    let decision = GateDecision::Go(go_decision(actor, effect));
+    let tag = attempt_tag_of(actor, effect);
+    let decision = GateDecision::Go(make_go_decision(actor, effect));
     let decided = call_own_site(
         actor,
         effect,
@@ -438,7 +438,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                     RETRY,
                 )
             }
-            Err(_) if bug(PlantedBug::SilentGateIsClosed) => (
+            Err(_) if is_planted(PlantedBug::SilentGateIsClosed) => (
                 Some(JobCommand::GateAnswered {
                     component,
                     attempt,
@@ -451,7 +451,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
+fn make_go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
     let job = actor.job();
     let peers = job.indexed_components().filter_map(|(index, c)| {
         let host = match &c.run {
@@ -463,7 +463,7 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
             _ => "-".to_owned(),
         };
         Some(RoundPeer {
-            attempt: if bug(PlantedBug::StalePeers) {
+            attempt: if is_planted(PlantedBug::StalePeers) {
                 Attempt(c.attempt.0 - 1)
             } else {
                 c.attempt
@@ -476,8 +476,8 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
     GoDecision {
         round: job.round,
         epoch: actor.shared.epoch,
-        start_at: job.begins_at(effect.component).unwrap_or_default(),
-        start_by: start_by(actor, effect),
+        start_at: job.component_start(effect.component).unwrap_or_default(),
+        start_by: latest_payload_start(actor, effect),
         rank: effect.component,
         peers: peers.collect(),
     }
@@ -485,7 +485,7 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
 
 /// Returns the last moment at which the payload may begin, by its site's clock. For a common start
 /// it was fixed with the decision; a component that is restarted alone has as long from now.
-fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
+fn latest_payload_start(actor: &JobActor, effect: &JobEffect) -> Timestamp {
     let component = actor.job().components.get(effect.component.0 as usize);
     let clock = component.and_then(|component| match component.run {
         AttemptState::AtGate { clock, .. } => clock,
@@ -501,10 +501,10 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
 }
 
 fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    if bug(PlantedBug::ForgetEnd) {
+    if is_planted(PlantedBug::ForgetEnd) {
         return Box::pin(async { (None, END_AGAIN) });
     }
-    let tag = effect_tag(actor, effect);
+    let tag = attempt_tag_of(actor, effect);
     let component = actor.job().components.get(effect.component.0 as usize);
     let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
     let ended = call_own_site(
@@ -519,7 +519,7 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         }),
     );
     let shared = actor.shared.clone();
-    let site = actor.site_of(effect);
+    let site = actor.site_of_effect(effect);
     let component = effect.component;
     let attempt = effect.attempt;
     Box::pin(async move {
@@ -553,9 +553,9 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
-    let charge = charge_of(actor.job(), component).cloned();
+    let charge = charge_of_component(actor.job(), component).cloned();
     let job = actor.job().id;
     let owner = actor.job().owner.clone();
     let cluster = charge
@@ -585,7 +585,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
-            _ if bug(PlantedBug::ForgetCharge) => (Some(recorded), RETRY),
+            _ if is_planted(PlantedBug::ForgetCharge) => (Some(recorded), RETRY),
             None => (None, RETRY),
             Some(cluster) => match cluster.send(message).await {
                 Ok(Ok(())) => (Some(recorded), RETRY),
@@ -598,14 +598,14 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 /// The most characters in the job's record of why an output cannot be kept.
 const WHY_MAX: usize = 500;
 
-fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {
+fn inspect_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {
     let component = effect.component;
-    let spec = actor.job().spec_of(component);
+    let spec = actor.job().component_spec(component);
     let path = spec
         .and_then(|spec| spec.outputs.get(output as usize))
         .map(|o| o.path.clone());
-    let tag = effect_tag(actor, effect);
-    let site = actor.site_of(effect);
+    let tag = attempt_tag_of(actor, effect);
+    let site = actor.site_of_effect(effect);
     let owner = actor.job().owner.clone();
     let shared = actor.shared.clone();
     Box::pin(async move {
@@ -636,14 +636,14 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffe
 
 fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<PendingEffect> {
     let component = effect.component;
-    let spec = actor.job().spec_of(component)?;
+    let spec = actor.job().component_spec(component)?;
     let OutputDestination::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect
     else {
         return None;
     };
     let state = actor.job().components.get(component.0 as usize)?;
     let content = state.collected.get(output as usize)?.content?;
-    if !actor.shared.copy_is_ready(content.digest, site) {
+    if !actor.shared.is_copy_ready(content.digest, site) {
         return None;
     }
     let information = actor.shared.actors.information.addr(&())?;

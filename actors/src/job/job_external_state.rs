@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::deadlock::{self, holds_and_waits, sites_waited_at};
-use cospan_domain::job::decide::is_news;
+use cospan_domain::job::decide::is_new_sighting;
 use cospan_domain::job::demands;
 use cospan_domain::job::job_command::{
     AttemptSighting, InputState, JobCommand, JobSurroundings, RejectedOutput, SiteClockTimes,
@@ -13,7 +13,7 @@ use cospan_domain::job::job_command::{
 use cospan_domain::job::job_due::has_avoided_sites;
 use cospan_domain::job::job_state::{Component, Job, JobPhase};
 use cospan_domain::job::spec::UnreachableAction;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::transfer::copy_state::CopyLoss;
 use cospan_domain::units::{ClockSkew, Timestamp};
@@ -29,7 +29,7 @@ pub(super) fn pending_commands(shared: &SharedState, job: &Job) -> Vec<JobComman
     }
     let mut commands: Vec<JobCommand> = job
         .indexed_components()
-        .filter_map(|(index, component)| observed_command(shared, job, index, component))
+        .filter_map(|(index, component)| command_from_observation(shared, job, index, component))
         .collect();
     let external = external_state(shared, job);
     if external != JobSurroundings::default() {
@@ -42,8 +42,8 @@ pub(super) fn pending_commands(shared: &SharedState, job: &Job) -> Vec<JobComman
 pub(crate) fn external_state(shared: &SharedState, job: &Job) -> JobSurroundings {
     JobSurroundings {
         inputs: inputs_state(shared, job),
-        unreachable: unreachable_components(shared, job),
-        removed: removed_components(shared, job),
+        unreachable: components_at_silent_sites(shared, job),
+        removed: components_without_site(shared, job),
         yields: find_deadlock(shared, job),
         stranded: stranded_outputs(shared, job),
     }
@@ -61,7 +61,7 @@ fn stranded_outputs(shared: &SharedState, job: &Job) -> Vec<RejectedOutput> {
                 format!("the name {:?} is that of another key's file", name.as_str()).into()
             } else {
                 let copy = view.copies.get(&(content.digest, site.clone()))?;
-                copy.reason_stranded(tries)?
+                copy.stranding_reason(tries)?
             };
             Some((index, at, why))
         })
@@ -94,10 +94,10 @@ fn find_deadlock(shared: &SharedState, job: &Job) -> Option<(ComponentIndex, Job
             }
         }
     }
-    deadlock::find_yield(job, others.into_values())
+    deadlock::find_yielding_component(job, others.into_values())
 }
 
-fn observed_command(
+fn command_from_observation(
     shared: &SharedState,
     job: &Job,
     index: ComponentIndex,
@@ -136,12 +136,12 @@ fn observed_command(
     };
     let times = SiteClockTimes {
         clock,
-        began_at: began_at(observation),
-        held_at: held_at(observation),
+        began_at: payload_began_at(observation),
+        held_at: processors_held_since(observation),
     };
     let parameters = &shared.settings.job;
     let attempt = component.attempt;
-    is_news(job, parameters, index, asked_at, times, &sighting).then_some(
+    is_new_sighting(job, parameters, index, asked_at, times, &sighting).then_some(
         JobCommand::AttemptObserved {
             component: index,
             attempt,
@@ -153,7 +153,7 @@ fn observed_command(
 }
 
 /// Returns when a payload began, by its site's clock, if it has.
-fn began_at(observation: &AttemptObservation) -> Option<Timestamp> {
+fn payload_began_at(observation: &AttemptObservation) -> Option<Timestamp> {
     match observation {
         AttemptObservation::Begun(begun) => Some(begun.at),
         AttemptObservation::Exited(exit) => Some(exit.began_at),
@@ -162,7 +162,7 @@ fn began_at(observation: &AttemptObservation) -> Option<Timestamp> {
 }
 
 /// Returns from when on a component at its gate had its processors, by its site's clock.
-fn held_at(observation: &AttemptObservation) -> Option<Timestamp> {
+fn processors_held_since(observation: &AttemptObservation) -> Option<Timestamp> {
     match observation {
         AttemptObservation::Ready(at_gate) => Some(at_gate.held_at),
         _ => None,
@@ -177,7 +177,7 @@ fn to_sighting(
     program: impl FnOnce() -> String,
 ) -> Option<AttemptSighting> {
     Some(match observation {
-        AttemptObservation::Unknown(why) if bug(PlantedBug::UnknownIsGone) => {
+        AttemptObservation::Unknown(why) if is_planted(PlantedBug::UnknownIsGone) => {
             AttemptSighting::Vanished(why.as_str().into())
         }
         AttemptObservation::Unknown(_) => return None,
@@ -226,7 +226,7 @@ fn inputs_state(shared: &SharedState, job: &Job) -> InputState {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
             demands::needed_digests(job)
         }
-        JobPhase::Running { .. } if job.is_staging() => demands::staging_content(job),
+        JobPhase::Running { .. } if job.has_staging_restart() => demands::staging_content(job),
         _ => return InputState::Unknown,
     };
     let view = shared.view.load();
@@ -237,7 +237,7 @@ fn inputs_state(shared: &SharedState, job: &Job) -> InputState {
         if let Some(CopyLoss {
             detail,
             at_destination,
-        }) = copy.and_then(|copy| copy.reason_lost())
+        }) = copy.and_then(|copy| copy.loss_reason())
         {
             let components = demands::components_needing(job, digest, &site).collect();
             return InputState::Lost {
@@ -262,7 +262,7 @@ fn inputs_state(shared: &SharedState, job: &Job) -> InputState {
 }
 
 /// Lists the components whose site is silent. None while the fault seems to be ours.
-fn unreachable_components(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+fn components_at_silent_sites(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     if shared.live.is_isolated() {
         return Vec::new();
     }
@@ -281,7 +281,7 @@ fn unreachable_components(shared: &SharedState, job: &Job) -> Vec<(ComponentInde
 
 /// Lists the components whose site left the configuration. Nobody knows how long their payloads
 /// have been out of sight, so that time counts from our start only.
-fn removed_components(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+fn components_without_site(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     let gone = job.indexed_components().filter(|(_, component)| {
         let placement = component.placement.as_ref();
         placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
@@ -290,7 +290,7 @@ fn removed_components(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, T
 }
 
 /// Returns when a job is to look again because of silent sites.
-pub(super) fn next_wake(shared: &SharedState, job: &Job) -> Option<Timestamp> {
+pub(super) fn next_silent_site_look(shared: &SharedState, job: &Job) -> Option<Timestamp> {
     if !matches!(
         job.phase,
         JobPhase::Starting { .. }
@@ -304,9 +304,9 @@ pub(super) fn next_wake(shared: &SharedState, job: &Job) -> Option<Timestamp> {
         return None;
     };
     let now = shared.clock.now();
-    let silent = unreachable_components(shared, job)
+    let silent = components_at_silent_sites(shared, job)
         .into_iter()
-        .chain(removed_components(shared, job));
+        .chain(components_without_site(shared, job));
     silent
         .map(|(_, since)| since + patience)
         .filter(|&end| end > now)

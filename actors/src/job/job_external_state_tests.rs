@@ -16,16 +16,16 @@ use cospan_domain::transfer::copy_state::CopyPhase;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{external_state, next_wake};
+use super::{external_state, next_silent_site_look};
 use crate::actor_context::SharedState;
 use crate::journal::JournalChange;
-use crate::transfer::testing::{MemoryWorld, content, name, path, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, name, path, queued_job, run_paused, site};
 
 const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 
 /// A job that began long before our start, at a site that may be none of ours.
-pub(in crate::job) fn running_at(name: &str) -> Job {
-    let mut job = queued(1, content(1));
+pub(in crate::job) fn running_job_at(name: &str) -> Job {
+    let mut job = queued_job(1, content(1));
     let on_unreachable = UnreachableAction::RerunAfter(PATIENCE);
     job.spec = Arc::new(JobSpec {
         on_unreachable,
@@ -56,7 +56,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
     job
 }
 
-fn looks(shared: &SharedState, job: &Job) -> Vec<JobEventKind> {
+fn events_of_look(shared: &SharedState, job: &Job) -> Vec<JobEventKind> {
     let look = JobCommand::Look(external_state(shared, job));
     let events = decide(job, &shared.settings.job, look, shared.clock.now()).expect("a look");
     events.into_iter().map(|event| event.what).collect()
@@ -64,14 +64,21 @@ fn looks(shared: &SharedState, job: &Job) -> Vec<JobEventKind> {
 
 #[test]
 fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        let job = running_at("Leiden");
+        let job = running_job_at("Leiden");
         let started_at = world.shared.started_at;
-        assert_eq!(looks(&world.shared, &job), [], "its payload may still run");
-        assert_eq!(next_wake(&world.shared, &job), Some(started_at + PATIENCE));
+        assert_eq!(
+            events_of_look(&world.shared, &job),
+            [],
+            "its payload may still run"
+        );
+        assert_eq!(
+            next_silent_site_look(&world.shared, &job),
+            Some(started_at + PATIENCE)
+        );
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
-        let events = looks(&world.shared, &job);
+        let events = events_of_look(&world.shared, &job);
         let cause = events.iter().find_map(|event| match event {
             JobEventKind::RoundAborted {
                 why: AbortCause::SiteError { component, detail },
@@ -90,9 +97,9 @@ fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
 
 #[test]
 fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        let external = external_state(&world.shared, &running_at("Delft"));
+        let external = external_state(&world.shared, &running_job_at("Delft"));
         assert_eq!(
             (external.removed, external.unreachable),
             (Vec::new(), Vec::new())
@@ -102,37 +109,40 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
 
 #[test]
 fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let tries = world.shared.settings.transfer.max_output_tries;
         let key = (content(1).digest, site("Leiden"));
-        let tried = |world: &MemoryWorld| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
-        world.at("Leiden").inside().full = true;
-        world.collect(5, content(1), "Delft", "Leiden").await;
+        let tried =
+            |world: &MemoryWorld| world.copy_record(&key).map_or(0, |copy| copy.trouble.tries);
+        world.fake_site("Leiden").lock_state().full = true;
+        world
+            .add_collecting_job(5, content(1), "Delft", "Leiden")
+            .await;
         let job = || world.shared.view.load().jobs[&JobId(5)].clone();
         let waits = |world: &MemoryWorld| {
             world
-                .copy(&key)
+                .copy_record(&key)
                 .is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
         };
         world
-            .until("an input would be given up", |world: &MemoryWorld| {
+            .wait_until("an input would be given up", |world: &MemoryWorld| {
                 world
-                    .copy(&key)
-                    .is_some_and(|copy| copy.reason_lost().is_some())
+                    .copy_record(&key)
+                    .is_some_and(|copy| copy.loss_reason().is_some())
             })
             .await;
-        assert_eq!(looks(&world.shared, &job()), []);
+        assert_eq!(events_of_look(&world.shared, &job()), []);
         world
-            .until("almost", |world| tried(world) == tries - 1 && waits(world))
+            .wait_until("almost", |world| tried(world) == tries - 1 && waits(world))
             .await;
-        assert_eq!(looks(&world.shared, &job()), []);
+        assert_eq!(events_of_look(&world.shared, &job()), []);
         world
-            .until("it is enough", |world| {
+            .wait_until("it is enough", |world| {
                 tried(world) == tries && waits(world)
             })
             .await;
-        let events = looks(&world.shared, &job());
+        let events = events_of_look(&world.shared, &job());
         let [JobEventKind::JobFailed { reason }] = &events[..] else {
             panic!("{events:?}")
         };
@@ -145,9 +155,11 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
 
 #[test]
 fn an_output_whose_name_another_key_took_ends_its_job() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
-        world.collect(5, content(1), "Delft", "Leiden").await;
+        world
+            .add_collecting_job(5, content(1), "Delft", "Leiden")
+            .await;
         let job = world.shared.view.load().jobs[&JobId(5)].clone();
         let register = async |by: &str| {
             let by = KeyName::new(by).expect("a name");
@@ -168,12 +180,12 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
         };
         register(job.owner.as_str()).await;
         assert_eq!(
-            looks(&world.shared, &job),
+            events_of_look(&world.shared, &job),
             [],
             "it takes the place of the owner's own file"
         );
         register("otto").await;
-        let events = looks(&world.shared, &job);
+        let events = events_of_look(&world.shared, &job);
         let [JobEventKind::JobFailed { reason }] = &events[..] else {
             panic!("{events:?}")
         };
@@ -186,10 +198,10 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
 
 #[test]
 fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().trouble = Some("no space left on device");
+        world.fake_site("Leiden").lock_state().trouble = Some("no space left on device");
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
         let report = |world: &MemoryWorld| {
@@ -200,12 +212,12 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
                 .expect("a report")
         };
         world
-            .until("nothing new goes there", |world: &MemoryWorld| {
+            .wait_until("nothing new goes there", |world: &MemoryWorld| {
                 report(world).contact.unreachable_since().is_some()
             })
             .await;
         tokio::time::sleep(Duration::from_millis(2 * PATIENCE.0)).await;
-        let running = running_at("Leiden");
+        let running = running_job_at("Leiden");
         let since = Timestamp(2);
         let collecting = Job {
             phase: JobPhase::Collecting { since },
@@ -215,18 +227,18 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
             let external = external_state(&world.shared, job);
             assert_eq!(external.unreachable, [], "it tells what runs there");
         }
-        world.at("Leiden").inside().up = false;
+        world.fake_site("Leiden").lock_state().up = false;
         world
-            .until("it tells nothing any more", |world| !report(world).tells)
+            .wait_until("it tells nothing any more", |world| !report(world).tells)
             .await;
         assert_eq!(
-            looks(&world.shared, &running),
+            events_of_look(&world.shared, &running),
             [],
             "it is silent since just now"
         );
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
         assert!(
-            looks(&world.shared, &running)
+            events_of_look(&world.shared, &running)
                 .iter()
                 .any(|event: &JobEventKind| matches!(event, JobEventKind::RoundAborted { .. }))
         );

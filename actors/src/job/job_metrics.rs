@@ -12,10 +12,15 @@ use crate::metrics::ControlPlaneMetrics;
 
 /// Counts what happened to a job in one step. A step may lead through several phases: each event
 /// counts, not where the job stood before and stands now.
-pub(crate) fn count_step(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, events: &[JobEvent]) {
+pub(crate) fn count_job_step(
+    metrics: &ControlPlaneMetrics,
+    old: &Job,
+    new: &Job,
+    events: &[JobEvent],
+) {
     events
         .iter()
-        .for_each(|event| count_event(metrics, old, new, event));
+        .for_each(|event| count_job_event(metrics, old, new, event));
     if new.is_final() && !old.is_final() {
         let cost = JobAccounting::from_job(new);
         metrics
@@ -26,13 +31,13 @@ pub(crate) fn count_step(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, ev
             .inc_by(cost.wasted_processor_ms / 1_000);
         // A job that was never placed has no figures.
         if cost.placement_time.is_some() {
-            observe_cost(metrics, &cost);
+            observe_job_cost(metrics, &cost);
         }
     }
 }
 
 /// Observes the cost of a job that has ended.
-fn observe_cost(metrics: &ControlPlaneMetrics, cost: &JobAccounting) {
+fn observe_job_cost(metrics: &ControlPlaneMetrics, cost: &JobAccounting) {
     metrics
         .costs
         .total_placement_seconds
@@ -58,8 +63,8 @@ fn observe_cost(metrics: &ControlPlaneMetrics, cost: &JobAccounting) {
         .observe(cost.transfer_volume.0 as f64);
 }
 
-fn count_event(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, event: &JobEvent) {
-    reservation_metrics::count_event(&metrics.reservations, old, new, event);
+fn count_job_event(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, event: &JobEvent) {
+    reservation_metrics::count_reservation_event(&metrics.reservations, old, new, event);
     match &event.what {
         JobEventKind::JobPlaced { .. } => {
             observe_time(&metrics.placement_seconds, new.instants.placement_time);
@@ -80,12 +85,13 @@ fn count_event(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, event: &JobE
         JobEventKind::RoundAborted { why, .. } => {
             metrics
                 .rounds_aborted
-                .with_label_values(&[cause_name(why)])
+                .with_label_values(&[abort_cause_name(why)])
                 .inc();
         }
         JobEventKind::ComponentFailed { component, why, .. } => {
-            let site = site_of(old, *component).or_else(|| site_of(new, *component));
-            let labels = [cause_name(why), site.map_or("", SiteName::as_str)];
+            let site =
+                site_of_component(old, *component).or_else(|| site_of_component(new, *component));
+            let labels = [abort_cause_name(why), site.map_or("", SiteName::as_str)];
             metrics.components_failed.with_label_values(&labels).inc();
         }
         JobEventKind::JobFinished => {
@@ -93,10 +99,10 @@ fn count_event(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, event: &JobE
             let started = new.instants.started.unwrap_or(succeeded);
             observe_time(&metrics.run_seconds, succeeded.since(started));
             observe_time(&metrics.response_seconds, event.at.since(new.submitted_at));
-            count_end(metrics, "finished");
+            count_job_end(metrics, "finished");
         }
-        JobEventKind::JobFailed { .. } => count_end(metrics, "failed"),
-        JobEventKind::JobCancelled { .. } => count_end(metrics, "cancelled"),
+        JobEventKind::JobFailed { .. } => count_job_end(metrics, "failed"),
+        JobEventKind::JobCancelled { .. } => count_job_end(metrics, "cancelled"),
         _ => {}
     }
 }
@@ -105,12 +111,12 @@ fn observe_time(histogram: &Histogram, time: DurationMs) {
     histogram.observe(time.as_secs_f64());
 }
 
-fn count_end(metrics: &ControlPlaneMetrics, how: &str) {
+fn count_job_end(metrics: &ControlPlaneMetrics, how: &str) {
     metrics.jobs_ended.with_label_values(&[how]).inc();
 }
 
 /// Returns the site of a component; one that failed in this step was there before it.
-fn site_of(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
+fn site_of_component(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
     let component = job.components.get(component.0 as usize)?;
     component
         .placement
@@ -119,7 +125,7 @@ fn site_of(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
 }
 
 /// The name of a cause in metrics and reports.
-pub fn cause_name(why: &AbortCause) -> &'static str {
+pub fn abort_cause_name(why: &AbortCause) -> &'static str {
     match why {
         AbortCause::ClaimLost { .. } => "claim-lost",
         AbortCause::InputLost { .. } => "input-lost",
@@ -143,12 +149,12 @@ mod tests {
     use prometheus::Registry;
 
     use super::*;
-    use crate::transfer::testing::{content, queued, site};
+    use crate::transfer::testing::{content, queued_job, site};
 
     #[test]
     fn what_a_job_cost_is_counted_once_it_has_ended() {
         let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
-        let mut old = queued(1, content(1));
+        let mut old = queued_job(1, content(1));
         old.instants.placed = Some(Timestamp(9_000));
         old.instants.claimed = Some(Timestamp(11_000));
         old.instants.total_placement_time = DurationMs(7_000);
@@ -175,9 +181,9 @@ mod tests {
             },
             ..old.clone()
         };
-        count_step(&metrics, &old, &old, &[]);
-        count_step(&metrics, &old, &new, &[]);
-        count_step(&metrics, &new, &new, &[]);
+        count_job_step(&metrics, &old, &old, &[]);
+        count_job_step(&metrics, &old, &new, &[]);
+        count_job_step(&metrics, &new, &new, &[]);
         let of = |histogram: &Histogram| (histogram.get_sample_count(), histogram.get_sample_sum());
         assert_eq!(of(&metrics.costs.total_placement_seconds), (1, 7.0));
         assert_eq!(of(&metrics.costs.start_delay_seconds), (1, -3.0));
@@ -185,7 +191,7 @@ mod tests {
         assert_eq!(of(&metrics.costs.wasted_processor_seconds), (1, 5.0));
         assert_eq!(of(&metrics.costs.sites), (1, 2.0));
         assert_eq!(of(&metrics.costs.transfer_bytes), (1, 800.0));
-        let never = queued(2, content(1));
+        let never = queued_job(2, content(1));
         let failed = Job {
             phase: JobPhase::Failed {
                 at: Timestamp(1),
@@ -193,14 +199,14 @@ mod tests {
             },
             ..never.clone()
         };
-        count_step(&metrics, &never, &failed, &[]);
+        count_job_step(&metrics, &never, &failed, &[]);
         assert_eq!(of(&metrics.costs.sites).0, 1, "it was never placed");
     }
 
     #[test]
     fn a_component_that_fails_alone_is_counted_by_cause_at_its_site() {
         let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
-        let mut old = queued(1, content(1));
+        let mut old = queued_job(1, content(1));
         let placement = Placement {
             site: site("Delft"),
             sources: Vec::new(),
@@ -238,7 +244,7 @@ mod tests {
                 next_claim: Timestamp(2),
             },
         });
-        count_step(&metrics, &old, &new, &events);
+        count_job_step(&metrics, &old, &new, &events);
         let of = |cause| {
             metrics
                 .components_failed

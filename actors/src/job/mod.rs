@@ -15,8 +15,8 @@ mod tests;
 
 pub use job_actor::{JobActor, JobCommandMessage, LostReservation};
 pub(crate) use job_external_state::external_state;
-pub use job_metrics::cause_name;
-pub(crate) use job_metrics::count_step;
+pub use job_metrics::abort_cause_name;
+pub(crate) use job_metrics::count_job_step;
 pub(crate) use reservation_metrics::count_live_reservations;
 pub(crate) use reservation_quota::MadeReservationCalls;
 pub use silent_sites::{SilentSiteComponent, SilentSiteReport, not_given_up_text};

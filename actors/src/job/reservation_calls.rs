@@ -17,7 +17,7 @@ use cospan_sites::port::{
 };
 
 use super::job_actor::JobActor;
-use super::job_effects::{PendingEffect, RETRY, call_at};
+use super::job_effects::{PendingEffect, RETRY, call_site};
 use super::reservation_quota::{self, QuotaDecision};
 use crate::actor_context::SharedState;
 use crate::site::SiteCallMessage;
@@ -72,7 +72,7 @@ impl PreparedReservationCall {
 
     /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
     /// and its answer may have been lost.
-    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
+    async fn make_call(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let granting: &dyn SiteReservationCalls = site
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
@@ -89,7 +89,7 @@ impl PreparedReservationCall {
                 .await?
                 .map_or(lost, ReservationOutcome::from)),
             (ReservationCall::Confirm { .. }, _) => {
-                granting.confirm(self.tag).await.map(done_or_lost)
+                granting.confirm(self.tag).await.map(done_or_lost_outcome)
             }
             (ReservationCall::Cancel { .. }, _) => granting
                 .release(self.tag)
@@ -100,7 +100,10 @@ impl PreparedReservationCall {
                 | ReservationCall::Create { .. }
                 | ReservationCall::Modify { .. },
                 _,
-            ) => granting.renew(self.tag, KEPT).await.map(done_or_lost),
+            ) => granting
+                .renew(self.tag, KEPT)
+                .await
+                .map(done_or_lost_outcome),
         }
     }
 
@@ -119,7 +122,7 @@ impl PreparedReservationCall {
     }
 }
 
-fn done_or_lost(is_there: bool) -> ReservationOutcome {
+fn done_or_lost_outcome(is_there: bool) -> ReservationOutcome {
     if is_there {
         ReservationOutcome::Done
     } else {
@@ -144,7 +147,7 @@ fn request_for_part(
 
 /// Returns true if the offers of all sites are not to be kept, as one of the sites takes no jobs
 /// any more. A silent site is asked.
-fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
+fn is_any_site_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
     let reservation = actor.job().reservation.as_deref();
     let owned = reservation.and_then(JobReservations::calling_search);
     let held = owned
@@ -163,10 +166,10 @@ fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
         && held
             .chain(claimed)
             .chain([ask.site()])
-            .any(|site| refuses_jobs(&actor.shared, site))
+            .any(|site| is_site_refusing_jobs(&actor.shared, site))
 }
 
-fn refuses_jobs(shared: &SharedState, name: &SiteName) -> bool {
+fn is_site_refusing_jobs(shared: &SharedState, name: &SiteName) -> bool {
     let view = shared.view.load();
     let Some(record) = view.sites.get(name) else {
         return false;
@@ -187,7 +190,7 @@ fn refuses_jobs(shared: &SharedState, name: &SiteName) -> bool {
 }
 
 /// Makes the call that is due at its site; `None` if none is.
-pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
+pub(super) fn call_site_for_reservation(actor: &JobActor) -> Option<PendingEffect> {
     let instance = actor.shared.instance;
     let job = actor.job().id;
     let (question, asked) =
@@ -197,12 +200,12 @@ pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
             serial,
         })?;
     let site: SiteName = asked.ask.site().clone();
-    if is_closed(actor, &asked.ask) {
+    if is_any_site_closed(actor, &asked.ask) {
         let outcome = asked.ask.without_answer();
         let answered = Some(JobCommand::ReservationAnswered { question, outcome });
         return Some(Box::pin(async move { (answered, RETRY) }));
     }
-    match reservation_quota::check_permission(actor, &asked.ask) {
+    match reservation_quota::decide_by_quota(actor, &asked.ask) {
         QuotaDecision::Granted => {}
         QuotaDecision::Later => return Some(Box::pin(async { (None, RETRY) })),
         QuotaDecision::Withheld { most, next } => {
@@ -217,9 +220,9 @@ pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
     let asked = Arc::new(asked);
     let put = asked.clone();
     let put = SiteCallMessage::new(SiteCallKind::Reserve, move |site| {
-        Box::pin(async move { put.put_to(&*site).await })
+        Box::pin(async move { put.make_call(&*site).await })
     });
-    let answer = call_at(actor, Some(&site), put);
+    let answer = call_site(actor, Some(&site), put);
     Some(Box::pin(async move {
         let outcome = match answer.await {
             Ok(outcome) => Some(outcome),

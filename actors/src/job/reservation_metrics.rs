@@ -28,7 +28,7 @@ pub(crate) fn count_live_reservations(metrics: &ReservationMetrics, job: &Job, c
 }
 
 fn state_label(search: &ReservationSearch) -> &'static str {
-    match search.standing() {
+    match search.current_state() {
         ReservationSearchState::Confirmed => "confirmed",
         ReservationSearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => {
             "released"
@@ -38,7 +38,12 @@ fn state_label(search: &ReservationSearch) -> &'static str {
 }
 
 /// Counts what happened to the reservations of a job.
-pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
+pub(super) fn count_reservation_event(
+    metrics: &ReservationMetrics,
+    old: &Job,
+    new: &Job,
+    event: &JobEvent,
+) {
     match &event.what {
         JobEventKind::ReservationAnswered { site, outcome } => {
             count_answer(metrics, old, site, *outcome);
@@ -67,7 +72,7 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
         JobEventKind::JobFinished
         | JobEventKind::JobFailed { .. }
         | JobEventKind::JobCancelled { .. } => {
-            count_use(metrics, old, new, event.at);
+            count_reserved_time(metrics, old, new, event.at);
         }
         _ => {}
     }
@@ -106,7 +111,7 @@ fn count_refusal(metrics: &ReservationMetrics, site: &SiteName, reason: &str) {
 }
 
 /// Counts the time that was reserved until the job ended, and the unused part of it.
-fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
+fn count_reserved_time(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
     for (index, component) in old.components.iter().enumerate() {
         let promised = component.acquisition().reservation_use();
         let Some(promised) = promised.filter(|promised| !promised.shared) else {

@@ -12,10 +12,10 @@ use prometheus::Registry;
 
 use super::*;
 use crate::metrics::ControlPlaneMetrics;
-use crate::transfer::testing::{content, queued, site};
+use crate::transfer::testing::{content, queued_job, site};
 
-fn searching() -> Job {
-    let mut job = queued(1, content(1));
+fn searching_job() -> Job {
+    let mut job = queued_job(1, content(1));
     let window = StartWindow::new(Timestamp(0), Timestamp(100_000));
     let part = CoallocationPart {
         component: ComponentIndex(0),
@@ -49,14 +49,14 @@ fn searching() -> Job {
     job
 }
 
-fn event(what: JobEventKind) -> JobEvent {
+fn make_event(what: JobEventKind) -> JobEvent {
     JobEvent {
         at: Timestamp(50_000),
         what,
     }
 }
 
-fn answer(metrics: &ControlPlaneMetrics, job: &Job, outcome: ReservationOutcome) -> Job {
+fn answer_call(metrics: &ControlPlaneMetrics, job: &Job, outcome: ReservationOutcome) -> Job {
     let mut new = job.clone();
     if let Some(reservation) = &mut new.reservation {
         reservation.search.record_outcome(outcome);
@@ -65,13 +65,13 @@ fn answer(metrics: &ControlPlaneMetrics, job: &Job, outcome: ReservationOutcome)
         site: site("Delft"),
         outcome,
     };
-    count_event(&metrics.reservations, job, &new, &event(answered));
+    count_reservation_event(&metrics.reservations, job, &new, &make_event(answered));
     count_live_reservations(&metrics.reservations, job, -1);
     count_live_reservations(&metrics.reservations, &new, 1);
     new
 }
 
-fn held(metrics: &ControlPlaneMetrics) -> [i64; 3] {
+fn held_reservation_counts(metrics: &ControlPlaneMetrics) -> [i64; 3] {
     let held = &metrics.reservations.held;
     ["granted", "confirmed", "released"].map(|s| held.with_label_values(&["Delft", s]).get())
 }
@@ -79,19 +79,19 @@ fn held(metrics: &ControlPlaneMetrics) -> [i64; 3] {
 #[test]
 fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
     let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
-    let job = searching();
-    assert_eq!(held(&metrics), [0, 0, 0]);
-    let job = answer(
+    let job = searching_job();
+    assert_eq!(held_reservation_counts(&metrics), [0, 0, 0]);
+    let job = answer_call(
         &metrics,
         &job,
         ReservationOutcome::Granted {
             start: Timestamp(0),
         },
     );
-    assert_eq!(held(&metrics), [1, 0, 0]);
-    let job = answer(&metrics, &job, ReservationOutcome::Done);
-    let job = answer(&metrics, &job, ReservationOutcome::Done);
-    assert_eq!(held(&metrics), [0, 1, 0]);
+    assert_eq!(held_reservation_counts(&metrics), [1, 0, 0]);
+    let job = answer_call(&metrics, &job, ReservationOutcome::Done);
+    let job = answer_call(&metrics, &job, ReservationOutcome::Done);
+    assert_eq!(held_reservation_counts(&metrics), [0, 1, 0]);
     let mut given_up = job.clone();
     given_up
         .reservation
@@ -99,9 +99,9 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
         .for_each(|reservation| reservation.search.give_up());
     count_live_reservations(&metrics.reservations, &job, -1);
     count_live_reservations(&metrics.reservations, &given_up, 1);
-    assert_eq!(held(&metrics), [0, 0, 1]);
-    answer(&metrics, &given_up, ReservationOutcome::Done);
-    assert_eq!(held(&metrics), [0, 0, 0]);
+    assert_eq!(held_reservation_counts(&metrics), [0, 0, 1]);
+    answer_call(&metrics, &given_up, ReservationOutcome::Done);
+    assert_eq!(held_reservation_counts(&metrics), [0, 0, 0]);
 }
 
 #[test]
@@ -114,28 +114,28 @@ fn refusals_and_losses_are_counted_by_site() {
             .with_label_values(&["Delft", reason])
             .get()
     };
-    answer(
+    answer_call(
         &metrics,
-        &searching(),
+        &searching_job(),
         ReservationOutcome::Refused {
             next: Some(Timestamp(9)),
         },
     );
     assert_eq!((refused("later"), refused("never")), (1, 0));
-    answer(
+    answer_call(
         &metrics,
-        &searching(),
+        &searching_job(),
         ReservationOutcome::Refused { next: None },
     );
     assert_eq!((refused("later"), refused("never")), (1, 1));
-    let granted = answer(
+    let granted = answer_call(
         &metrics,
-        &searching(),
+        &searching_job(),
         ReservationOutcome::Granted {
             start: Timestamp(0),
         },
     );
-    answer(&metrics, &granted, ReservationOutcome::Lost { next: None });
+    answer_call(&metrics, &granted, ReservationOutcome::Lost { next: None });
     assert_eq!(
         metrics
             .reservations
@@ -149,7 +149,7 @@ fn refusals_and_losses_are_counted_by_site() {
 #[test]
 fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
     let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
-    let mut old = queued(1, content(1));
+    let mut old = queued_job(1, content(1));
     let from = Timestamp(10_000);
     let to = Timestamp(60_000);
     let promised = UsedReservation {
@@ -177,11 +177,11 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
         },
         ..old.clone()
     };
-    count_event(
+    count_reservation_event(
         &metrics.reservations,
         &old,
         &new,
-        &event(JobEventKind::JobFinished),
+        &make_event(JobEventKind::JobFinished),
     );
     let metrics = &metrics.reservations;
     let counted = (

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobReservations};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::owner_quota::{
-    OwnerReservation, ReservationAllowance, decide_allowance, share_of,
+    OwnerReservation, ReservationAllowance, decide_allowance, processor_share,
 };
 use cospan_domain::reservation::{
     CoallocationPart, PartReservation, ReservationCall, ReservationSearch, ReservationSerial,
@@ -71,7 +71,7 @@ struct WantedReservation {
 }
 
 /// Decides whether the user of a job may have a call made to a site now.
-pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> QuotaDecision {
+pub(super) fn decide_by_quota(actor: &JobActor, ask: &ReservationCall) -> QuotaDecision {
     let shared = &actor.shared;
     let job = actor.job();
     let share = shared.settings.job.reservation_share;
@@ -89,7 +89,7 @@ pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> Quota
     let Some(shape) = report.and_then(|report| report.shape.clone()) else {
         return QuotaDecision::Later;
     };
-    let most = share_of(shape.total.processors, share);
+    let most = processor_share(shape.total.processors, share);
     let view = shared.view.load();
     let others = view
         .jobs
@@ -109,10 +109,10 @@ pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> Quota
         .iter()
         .copied()
         .chain([job.as_ref()])
-        .flat_map(|job| reserved_at(job, &wanted.site));
+        .flat_map(|job| reservations_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
     let held: Vec<OwnerReservation> = held.map(|(.., held)| held).chain(asked).collect();
-    let held = if bug(PlantedBug::HoldBeyondShare) {
+    let held = if is_planted(PlantedBug::HoldBeyondShare) {
         Vec::new()
     } else {
         held
@@ -174,7 +174,7 @@ fn demand_of_job(job: &Job) -> Option<WantedReservation> {
 }
 
 /// Lists the reservations of a job at a site.
-fn reserved_at<'a>(
+fn reservations_at<'a>(
     job: &'a Job,
     site: &'a SiteName,
 ) -> impl Iterator<Item = (JobId, ReservationSerial, OwnerReservation)> + 'a {
@@ -187,7 +187,7 @@ fn reserved_at<'a>(
                 .job
                 .parts
                 .iter()
-                .zip(search.reserved().iter().map(Option::as_ref))
+                .zip(search.part_reservations().iter().map(Option::as_ref))
         });
     parts.filter_map(
         move |(part, held): (&CoallocationPart, Option<&PartReservation>)| {

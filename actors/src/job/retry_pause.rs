@@ -18,7 +18,7 @@ pub(super) struct EffectRetryPauses(BTreeMap<JobEffect, (Timestamp, DurationMs)>
 impl EffectRetryPauses {
     /// Puts off an effect that was carried out, or failed. If it is still due it is not made again
     /// for `first`, or for longer if it came to nothing before.
-    pub(super) fn put_off(&mut self, effect: &JobEffect, first: DurationMs, now: Timestamp) {
+    pub(super) fn put_off_effect(&mut self, effect: &JobEffect, first: DurationMs, now: Timestamp) {
         let longest = match effect.kind {
             JobEffectKind::OpenGate => GATE_LONGEST,
             _ => LONGEST,
@@ -39,7 +39,7 @@ impl EffectRetryPauses {
     }
 
     /// Returns the next time at which an effect that was put off may be made again.
-    pub(super) fn next_time(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_retry_time(&self, now: Timestamp) -> Option<Timestamp> {
         self.0
             .values()
             .map(|(until, _)| *until)
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     /// Seconds between one time and the next at which it is made, if it is made whenever it may be.
-    fn pauses(
+    fn retry_pauses(
         again: &mut EffectRetryPauses,
         kind: JobEffectKind,
         first: u64,
@@ -69,9 +69,9 @@ mod tests {
         let mut now = Timestamp(0);
         let mut pauses = Vec::new();
         for _ in 0..times {
-            again.put_off(&effect, DurationMs::from_secs(first), now);
+            again.put_off_effect(&effect, DurationMs::from_secs(first), now);
             assert!(again.is_too_soon(&effect, now));
-            let next = again.next_time(now).expect("it is made again");
+            let next = again.next_retry_time(now).expect("it is made again");
             assert!(!again.is_too_soon(&effect, next));
             pauses.push(next.since(now).0 / 1_000);
             now = next;
@@ -81,7 +81,9 @@ mod tests {
 
     #[test]
     fn what_comes_to_nothing_is_asked_for_ever_more_seldom() {
-        let of = |kind, first, times| pauses(&mut EffectRetryPauses::default(), kind, first, times);
+        let of = |kind, first, times| {
+            retry_pauses(&mut EffectRetryPauses::default(), kind, first, times)
+        };
         assert_eq!(of(JobEffectKind::End, 5, 5), [5, 10, 20, 30, 30]);
         assert_eq!(of(JobEffectKind::OpenGate, 1, 5), [1, 2, 4, 5, 5]);
         assert_eq!(of(JobEffectKind::LookUp, 60, 2), [60, 60]);
@@ -90,8 +92,8 @@ mod tests {
     #[test]
     fn what_was_not_due_for_a_while_is_asked_for_as_soon_as_at_first() {
         let mut again = EffectRetryPauses::default();
-        pauses(&mut again, JobEffectKind::End, 5, 5);
+        retry_pauses(&mut again, JobEffectKind::End, 5, 5);
         again.retain_due(&[]);
-        assert_eq!(pauses(&mut again, JobEffectKind::End, 5, 2), [5, 10]);
+        assert_eq!(retry_pauses(&mut again, JobEffectKind::End, 5, 2), [5, 10]);
     }
 }

@@ -30,9 +30,9 @@ pub struct SilentSiteReport {
 impl SilentSiteReport {
     /// Collects what is known now.
     pub fn from_job(shared: &SharedState, job: &Job) -> Self {
-        let attempts = living_components(job)
+        let attempts = components_possibly_alive(job)
             .filter_map(|(component, site): (String, SiteName)| {
-                let why = why_silent(shared, &site)?;
+                let why = silence_reason(shared, &site)?;
                 Some(SilentSiteComponent {
                     component,
                     site,
@@ -60,10 +60,11 @@ impl SilentSiteReport {
                 format!("component {component} may still run at {site}, {why}")
             })
             .collect();
-        (!attempts.is_empty()).then(|| format!("{}; {}", attempts.join("; "), self.prospect(job)))
+        (!attempts.is_empty())
+            .then(|| format!("{}; {}", attempts.join("; "), self.outlook_text(job)))
     }
 
-    fn prospect(&self, job: &Job) -> String {
+    fn outlook_text(&self, job: &Job) -> String {
         let ends = matches!(job.phase, JobPhase::Aborting { .. });
         let next = if ends { "is ended" } else { "goes on" };
         if self.isolated {
@@ -90,7 +91,7 @@ impl SilentSiteReport {
 /// site is not silent before it failed to answer for a while, which takes as long after our start.
 pub fn not_given_up_text(shared: &SharedState, job: &Job) -> Option<String> {
     let now = shared.clock.now();
-    let left: Vec<String> = living_components(job)
+    let left: Vec<String> = components_possibly_alive(job)
         .map(|(component, site): (String, SiteName)| {
             let heard = match shared.live.site_report(&site).unwrap_or_default().contact {
                 SiteContact::Answering { last_at } => {
@@ -112,19 +113,19 @@ pub fn not_given_up_text(shared: &SharedState, job: &Job) -> Option<String> {
 }
 
 /// Lists the components of which something may exist at a site, with that site.
-fn living_components(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
+fn components_possibly_alive(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
     let living = job
         .indexed_components()
         .filter(|(_, component)| component.run.may_live());
     living.filter_map(|(index, component)| {
         Some((
-            job.name_of(index)?,
+            job.component_name(index)?,
             component.placement.as_ref()?.site.clone(),
         ))
     })
 }
 
-fn why_silent(shared: &SharedState, site: &SiteName) -> Option<&'static str> {
+fn silence_reason(shared: &SharedState, site: &SiteName) -> Option<&'static str> {
     if !shared.sites.contains_key(site) {
         return Some("which is no longer in the configuration");
     }

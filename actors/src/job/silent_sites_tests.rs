@@ -11,29 +11,31 @@ use cospan_domain::units::Timestamp;
 use super::{SilentSiteComponent, SilentSiteReport};
 use crate::api::ControlPlane;
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
-use crate::job::job_external_state::tests::running_at;
+use crate::job::job_external_state::tests::running_job_at;
 use crate::journal::JournalChange;
-use crate::transfer::testing::{MemoryWorld, key, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, key, queued_job, run_paused, site};
 
 const JOB: JobId = JobId(1);
 
 /// A control plane that has just started, with a job that runs at Delft, which is down.
 async fn restarted_without_delft() -> MemoryWorld {
     let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
-    let running = running_at("Delft");
+    let running = running_job_at("Delft");
     let input = running.spec.components[0].inputs[0]
         .file
         .bound
         .expect("bound content");
     world
-        .append(JournalChange::NewJobs(vec![Arc::new(queued(JOB.0, input))]))
+        .append(JournalChange::NewJobs(vec![Arc::new(queued_job(
+            JOB.0, input,
+        ))]))
         .await;
     world.change_job(JOB.0, running).await;
-    world.at("Delft").inside().up = false;
-    world.restarted_complete().await
+    world.fake_site("Delft").lock_state().up = false;
+    world.restart_with_all_actors().await
 }
 
-async fn abandon(world: &MemoryWorld) -> JobCommandOutcome {
+async fn abandon_job(world: &MemoryWorld) -> JobCommandOutcome {
     let plane = ControlPlane::new(world.shared.clone());
     while !plane.is_ready() {
         world.settle().await;
@@ -50,9 +52,9 @@ async fn abandon(world: &MemoryWorld) -> JobCommandOutcome {
 
 #[test]
 fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
-    paused(async || {
+    run_paused(async || {
         let world = restarted_without_delft().await;
-        let JobCommandOutcome::Waits(told) = abandon(&world).await else {
+        let JobCommandOutcome::Waits(told) = abandon_job(&world).await else {
             panic!("it waits for Delft")
         };
         assert!(
@@ -68,16 +70,16 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
                 .map(|report| report.contact)
         };
         world
-            .until("Delft is unreachable", |w: &MemoryWorld| {
+            .wait_until("Delft is unreachable", |w: &MemoryWorld| {
                 matches!(contact(w), Some(SiteContact::Unreachable { .. }))
             })
             .await;
-        assert_eq!(abandon(&world).await, JobCommandOutcome::Done);
+        assert_eq!(abandon_job(&world).await, JobCommandOutcome::Done);
         assert_eq!(phase(&world), PhaseKind::Cancelled);
     });
 }
 
-fn told(job: &Job, isolated: bool) -> String {
+fn silence_warning(job: &Job, isolated: bool) -> String {
     let component = "one".into();
     let why = "which does not answer";
     let attempts = vec![SilentSiteComponent {
@@ -92,8 +94,8 @@ fn told(job: &Job, isolated: bool) -> String {
 
 #[test]
 fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
-    let mut job = running_at("Delft");
-    let rerun = told(&job, false);
+    let mut job = running_job_at("Delft");
+    let rerun = silence_warning(&job, false);
     assert!(
         rerun.contains("goes on once that site answers, and is given up after"),
         "{rerun}"
@@ -103,7 +105,7 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
         on_unreachable,
         ..JobSpec::clone(&job.spec)
     });
-    let waits = told(&job, false);
+    let waits = silence_warning(&job, false);
     assert!(
         waits.ends_with("; it goes on once that site answers"),
         "{waits}"
@@ -113,7 +115,7 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
         why: AbortCause::Cancelled,
         then: AbortConsequence::Cancel { by: key() },
     };
-    let ends = told(&job, false);
+    let ends = silence_warning(&job, false);
     assert!(
         ends.contains("it is ended once") && ends.contains("cancel --abandon 1"),
         "{ends}"
@@ -122,9 +124,9 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
 
 #[test]
 fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
-    let mut job = running_at("Delft");
+    let mut job = running_job_at("Delft");
     let cut_off = |told: &str| told.contains("we who are cut off") && !told.contains("abandon");
-    let runs = told(&job, true);
+    let runs = silence_warning(&job, true);
     assert!(
         cut_off(&runs) && runs.ends_with("it goes on once that site answers"),
         "{runs}"
@@ -134,7 +136,7 @@ fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
         why: AbortCause::Cancelled,
         then: AbortConsequence::Cancel { by: key() },
     };
-    let ends = told(&job, true);
+    let ends = silence_warning(&job, true);
     assert!(
         cut_off(&ends) && ends.ends_with("it is ended once that site answers"),
         "{ends}"

@@ -14,25 +14,25 @@ use cospan_domain::units::{ClockSkew, DurationMs};
 use cospan_sites::port::{AttemptObservation, ExitCause, PayloadExit, RunningPayload};
 use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 
-use super::job_external_state::tests::running_at;
+use super::job_external_state::tests::running_job_at;
 use super::{JobActor, JobCommandMessage};
 use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::live_state::{AttemptObservations, LatestSiteReport};
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{MemoryWorld, content, key, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, key, run_paused, site};
 
 const JOB: JobId = JobId(1);
 
-fn job(world: &MemoryWorld) -> Arc<Job> {
+fn recorded_job(world: &MemoryWorld) -> Arc<Job> {
     world.shared.view.load().jobs[&JOB].clone()
 }
 
-fn start(world: &MemoryWorld) -> Addr<JobActor> {
+fn start_job_actor(world: &MemoryWorld) -> Addr<JobActor> {
     let supervisor = world.shared.supervisor.get().expect("a supervisor").clone();
     let guard = LifeGuard::new(ActorId::Job(JOB), supervisor);
     JobActor::new(
         world.shared.clone(),
-        job(world),
+        recorded_job(world),
         false,
         DirtyFlag::default(),
         guard,
@@ -41,15 +41,15 @@ fn start(world: &MemoryWorld) -> Addr<JobActor> {
 }
 
 /// A job at delft, where its input is, which may claim now.
-async fn claimable() -> MemoryWorld {
+async fn claimable_world() -> MemoryWorld {
     let world = MemoryWorld::new(&["delft", "leiden", "twente"]);
     world.add_file("input", content(1), &["twente"]).await;
     world.place_job(JOB.0, content(1), "delft").await;
     let copy = (content(1).digest, site("delft"));
     world
-        .until("its input is at delft", |world| world.is_ready(&copy))
+        .wait_until("its input is at delft", |world| world.is_copy_ready(&copy))
         .await;
-    let mut job = Job::clone(&job(&world));
+    let mut job = Job::clone(&recorded_job(&world));
     let now = world.shared.clock.now();
     job.instants.placed = Some(now);
     job.instants.start_estimate = Some(now);
@@ -78,20 +78,20 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
 
 #[test]
 fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
-    paused(async || {
-        let world = claimable().await;
-        let actor = start(&world);
+    run_paused(async || {
+        let world = claimable_world().await;
+        let actor = start_job_actor(&world);
         let raised = actor.send(JobCommandMessage(JobCommand::SetPriority(
             Priority::High,
             key(),
         )));
-        let claimed = actor.send(JobCommandMessage(claim_at_leiden(&job(&world))));
+        let claimed = actor.send(JobCommandMessage(claim_at_leiden(&recorded_job(&world))));
         actor.do_send(LookAgain);
         assert_eq!(
             (raised.await.unwrap(), claimed.await.unwrap()),
             (Ok(()), Ok(()))
         );
-        let job = job(&world);
+        let job = recorded_job(&world);
         let at = &job.components[0].placement.as_ref().unwrap().site;
         assert_eq!(
             (at, job.inputs_here),
@@ -103,10 +103,10 @@ fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
 
 #[test]
 fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
-        let revision = job(&world).revision;
+        let revision = recorded_job(&world).revision;
         let held = Some("it ended its actor again and again".into());
         world
             .change_job(
@@ -114,12 +114,12 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
                 Job {
                     revision,
                     held,
-                    ..running_at("delft")
+                    ..running_job_at("delft")
                 },
             )
             .await;
-        let actor = start(&world);
-        let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
+        let actor = start_job_actor(&world);
+        let tag = recorded_job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
         let gone = AttemptObservation::Vanished {
             began: true,
             detail: "its node failed".into(),
@@ -140,7 +140,10 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             .publish_report(site("delft"), Arc::new(report));
         actor.send(LookAgain).await.unwrap();
         assert!(
-            matches!(job(&world).components[0].run, AttemptState::Running { .. }),
+            matches!(
+                recorded_job(&world).components[0].run,
+                AttemptState::Running { .. }
+            ),
             "it is held"
         );
         actor
@@ -149,21 +152,24 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             .unwrap()
             .unwrap();
         world
-            .until("it is known to have ended", |world: &MemoryWorld| {
-                matches!(job(world).components[0].run, AttemptState::Ended { .. })
+            .wait_until("it is known to have ended", |world: &MemoryWorld| {
+                matches!(
+                    recorded_job(world).components[0].run,
+                    AttemptState::Ended { .. }
+                )
             })
             .await;
     });
 }
 
 /// A job that has just decided to start, with its only component at its gate.
-async fn starting(world: &MemoryWorld) {
+async fn bring_to_start(world: &MemoryWorld) {
     world.place_job(JOB.0, content(1), "delft").await;
-    let revision = job(world).revision;
+    let revision = recorded_job(world).revision;
     let now = world.shared.clock.now();
     let mut starting = Job {
         revision,
-        ..running_at("delft")
+        ..running_job_at("delft")
     };
     starting.phase = JobPhase::Starting { since: now };
     let lrm_id = LrmId::new("7").expect("an id");
@@ -178,21 +184,21 @@ async fn starting(world: &MemoryWorld) {
 
 #[test]
 fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["delft"]);
-        starting(&world).await;
-        let before = job(&world);
-        let actor = start(&world);
-        let opened = |world: &MemoryWorld| world.at("delft").inside().opened.len();
+        bring_to_start(&world).await;
+        let before = recorded_job(&world);
+        let actor = start_job_actor(&world);
+        let opened = |world: &MemoryWorld| world.fake_site("delft").lock_state().opened.len();
         world
-            .until("its gate is open", |world| opened(world) == 1)
+            .wait_until("its gate is open", |world| opened(world) == 1)
             .await;
         // Longer than between two tries of what is still due, shorter than it is waited for.
         tokio::time::sleep(Duration::from_secs(20)).await;
         actor.send(LookAgain).await.unwrap();
         assert_eq!(opened(&world), 1);
         assert_eq!(
-            job(&world).revision,
+            recorded_job(&world).revision,
             before.revision,
             "nothing was written for it"
         );
@@ -217,27 +223,27 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
             .publish_report(site("delft"), Arc::new(report));
         actor.send(LookAgain).await.unwrap();
         world
-            .until("it runs", |world: &MemoryWorld| {
-                matches!(job(world).phase, JobPhase::Running { .. })
+            .wait_until("it runs", |world: &MemoryWorld| {
+                matches!(recorded_job(world).phase, JobPhase::Running { .. })
             })
             .await;
-        assert_eq!(job(&world).revision, before.revision + 1);
+        assert_eq!(recorded_job(&world).revision, before.revision + 1);
     });
 }
 
 #[test]
 fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
-        let revision = job(&world).revision;
+        let revision = recorded_job(&world).revision;
         let began = world.shared.clock.now();
         world
             .change_job(
                 JOB.0,
                 Job {
                     revision,
-                    ..running_at("delft")
+                    ..running_job_at("delft")
                 },
             )
             .await;
@@ -245,7 +251,7 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         let ahead = DurationMs::from_secs(10 * 86_400);
         let asked_at = began + ahead;
         let clock = ClockSkew(-(ahead.0 as i64));
-        let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
+        let tag = recorded_job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
         let seen = |what: AttemptObservation| {
             let attempts = [(tag, what)].into();
             let observed = Arc::new(AttemptObservations {
@@ -262,7 +268,7 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
                 .live
                 .publish_report(site("delft"), Arc::new(report));
         };
-        let actor = start(&world);
+        let actor = start_job_actor(&world);
         seen(AttemptObservation::Begun(RunningPayload {
             host: "node".into(),
             at: began,
@@ -275,11 +281,14 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         }));
         actor.send(LookAgain).await.unwrap();
         world
-            .until("its end is known", |world: &MemoryWorld| {
-                matches!(job(world).components[0].run, AttemptState::Ended { .. })
+            .wait_until("its end is known", |world: &MemoryWorld| {
+                matches!(
+                    recorded_job(world).components[0].run,
+                    AttemptState::Ended { .. }
+                )
             })
             .await;
-        let AttemptState::Ended { how, .. } = &job(&world).components[0].run else {
+        let AttemptState::Ended { how, .. } = &recorded_job(&world).components[0].run else {
             return;
         };
         assert_eq!(*how, AttemptEnding::Succeeded, "it was ended as overdue");
@@ -288,27 +297,28 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
 
 #[test]
 fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["delft"]);
-        starting(&world).await;
-        let first = start(&world);
-        let opened =
-            |times| move |world: &MemoryWorld| world.at("delft").inside().opened.len() == times;
-        world.until("its gate is open", opened(1)).await;
+        bring_to_start(&world).await;
+        let first = start_job_actor(&world);
+        let opened = |times| {
+            move |world: &MemoryWorld| world.fake_site("delft").lock_state().opened.len() == times
+        };
+        world.wait_until("its gate is open", opened(1)).await;
         drop(first);
-        start(&world);
+        start_job_actor(&world);
         world
-            .until("its gate is opened by the next actor", opened(2))
+            .wait_until("its gate is opened by the next actor", opened(2))
             .await;
     });
 }
 
 #[test]
 fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
-    paused(async || {
+    run_paused(async || {
         let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
-        let actor = start(&world);
+        let actor = start_job_actor(&world);
         // What it says of itself goes into the record, and is longer than any record may be.
         let reason = "x".repeat(MAX_CHANGES * MAX_VALUE_BYTES);
         let asked = actor
@@ -317,9 +327,9 @@ fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
             .unwrap();
         assert!(asked.is_err(), "{asked:?}");
         world
-            .until("it is held", |world| job(world).held.is_some())
+            .wait_until("it is held", |world| recorded_job(world).held.is_some())
             .await;
-        let held = job(&world).held.clone().unwrap();
+        let held = recorded_job(&world).held.clone().unwrap();
         assert!(
             held.contains("at most 128") && held.contains("`cospan cancel`"),
             "{held}"

@@ -175,7 +175,7 @@ impl JournalActor {
                     }
                     _ => None,
                 });
-                is_same(
+                is_same_state(
                     old.as_ref(),
                     latest.unwrap_or_else(|| view.sites.get(&new.site)),
                 )
@@ -187,7 +187,7 @@ impl JournalActor {
                     } if other == key => Some(new.as_ref()),
                     _ => None,
                 });
-                is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
+                is_same_state(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
             }
             JournalChange::File { name, old, .. } => {
                 let latest = self.pending_changes().find_map(|change| match change {
@@ -196,7 +196,7 @@ impl JournalActor {
                     } if other == name => Some(new.as_ref()),
                     _ => None,
                 });
-                is_same(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
+                is_same_state(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
             }
             JournalChange::NewJobs(_)
             | JournalChange::Job { .. }
@@ -212,7 +212,7 @@ impl JournalActor {
         self.pending.iter().rev().map(|pending| &pending.change)
     }
 
-    fn take_group(&mut self, group: AppendGroupOutcome) {
+    fn apply_group_outcomes(&mut self, group: AppendGroupOutcome) {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
@@ -278,7 +278,7 @@ impl JournalActor {
         let mut fenced = false;
         for (finished, result) in done {
             if let Ok(seq) = result {
-                self.shared.follow_change(seq, finished.change);
+                self.shared.notify_of_change(seq, finished.change);
             }
             fenced |= result == Err(AppendError::Stopped);
             finished.reply.give_result(result);
@@ -302,7 +302,7 @@ impl JournalActor {
 }
 
 /// Returns true if two states of an object are one; a fresh object is like none.
-fn is_same<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool {
+fn is_same_state<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool {
     match (old, latest) {
         (Some(old), Some(latest)) => Arc::ptr_eq(old, latest) || old == latest,
         (_, None) => true,
@@ -336,7 +336,7 @@ impl StreamHandler<JournalReport> for JournalActor {
     fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Journal);
         match report.0 {
-            CommitReport::Group(group) => self.take_group(group),
+            CommitReport::Group(group) => self.apply_group_outcomes(group),
             CommitReport::Fatal(problem) => self.stop_appends(&problem),
         }
     }

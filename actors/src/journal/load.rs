@@ -9,14 +9,14 @@ use crate::journal::JournalChange;
 use crate::spec_cache::SpecCache;
 
 /// Makes the view of the loaded records.
-pub fn view_of(loaded: LoadedRecords) -> CommittedView {
+pub fn view_of_records(loaded: LoadedRecords) -> CommittedView {
     let mut view = CommittedView {
         next_id: loaded.next_job.unwrap_or_default(),
         ..CommittedView::default()
     };
     let recent = SpecCache::default();
     let jobs = loaded.jobs.into_iter().map(|mut job| {
-        job.spec = recent.shared_copy(&job.spec);
+        job.spec = recent.share_equal_spec(&job.spec);
         Arc::new(job)
     });
     view.apply_change(&JournalChange::NewJobs(jobs.collect()));

@@ -8,4 +8,4 @@ mod load;
 
 pub use change::JournalChange;
 pub use journal_actor::{AppendChange, AppendError, JournalActor, JournalReport};
-pub use load::view_of;
+pub use load::view_of_records;

@@ -43,32 +43,32 @@ pub struct JobCostMetrics {
 impl JobCostMetrics {
     pub(super) fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
         Ok(Self {
-            total_placement_seconds: make.histogram(
+            total_placement_seconds: make.make_histogram(
                 "cospan_total_placement_seconds",
                 "Time in the placement queue, all visits of a job together, of jobs that ended.",
                 &LONG,
             )?,
-            start_delay_seconds: make.histogram(
+            start_delay_seconds: make.make_histogram(
                 "cospan_start_delay_seconds",
                 "Last estimated start less the first, negative if earlier, of jobs that ended.",
                 &SIGNED,
             )?,
-            gained_seconds: make.histogram(
+            gained_seconds: make.make_histogram(
                 "cospan_gained_seconds",
                 "From the last placement to the claim, of jobs that ended.",
                 &LONG,
             )?,
-            wasted_processor_seconds: make.histogram(
+            wasted_processor_seconds: make.make_histogram(
                 "cospan_job_wasted_processor_seconds",
                 "Processor time held without running, by job that ended.",
                 &PROCESSOR,
             )?,
-            sites: make.histogram(
+            sites: make.make_histogram(
                 "cospan_job_sites",
                 "Different sites of a job, of jobs that ended.",
                 &COUNT,
             )?,
-            transfer_bytes: make.histogram(
+            transfer_bytes: make.make_histogram(
                 "cospan_job_transfer_bytes",
                 "Bytes that were to be moved for a job, as placed, of jobs that ended.",
                 &BYTES,

@@ -26,36 +26,36 @@ pub struct ReservationMetrics {
 impl ReservationMetrics {
     pub(super) fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
         Ok(Self {
-            held: make.gauges(
+            held: make.make_gauge_vec(
                 "cospan_reservations",
                 "Reservations that sites hold for jobs, by site and state.",
                 &["site", "state"],
             )?,
-            refused: make.counters_by(
+            refused: make.make_counter_vec_by(
                 "cospan_reservation_refusals_total",
                 "Requests for a reservation that a site refused, by whether it may grant it later.",
                 &["site", "reason"],
             )?,
-            lost: make.counters(
+            lost: make.make_counter_vec(
                 "cospan_reservations_lost_total",
                 "Reservations that were gone when their site was asked about them.",
                 "site",
             )?,
-            orphans: make.counters(
+            orphans: make.make_counter_vec(
                 "cospan_reservation_orphans_total",
                 "Reservations that nobody needed any more, found at a site and cancelled.",
                 "site",
             )?,
-            moves: make.counters(
+            moves: make.make_counter_vec(
                 "cospan_reservation_moves_total",
                 "Promises that were to be moved, by what came of it.",
                 "outcome",
             )?,
-            processor_seconds: make.counter(
+            processor_seconds: make.make_counter(
                 "cospan_reserved_processor_seconds_total",
                 "Processor time reserved, from a reservation's begin to its job's end.",
             )?,
-            unused_processor_seconds: make.counter(
+            unused_processor_seconds: make.make_counter(
                 "cospan_reserved_unused_processor_seconds_total",
                 "Processor time reserved in which nothing ran.",
             )?,

@@ -11,7 +11,7 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
@@ -51,7 +51,7 @@ enum NoticeStep {
 
 impl JobNoticeDeliveries {
     /// Returns true if as many messages to the target are under way as may be.
-    fn is_full(&self, target: &TargetName) -> bool {
+    fn is_target_full(&self, target: &TargetName) -> bool {
         self.under_way
             .iter()
             .filter(|(_, other, _): &&NoticeKey| other == target)
@@ -60,17 +60,21 @@ impl JobNoticeDeliveries {
     }
 
     /// Returns true if nothing more can be sent, so that there is no use in looking on.
-    fn are_full<'a>(&self, mut targets: impl Iterator<Item = &'a TargetName>) -> bool {
-        self.under_way.len() >= Notifier::AT_ONCE && targets.all(|target| self.is_full(target))
+    fn are_targets_full<'a>(&self, mut targets: impl Iterator<Item = &'a TargetName>) -> bool {
+        self.under_way.len() >= Notifier::AT_ONCE
+            && targets.all(|target| self.is_target_full(target))
     }
 }
 
 impl Notifier {
     /// Sends the messages that are owed, as far as targets take them.
-    pub(super) fn send_owed(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn send_owed_notices(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
-            if self.ended.are_full(self.shared.settings.targets.keys()) {
+            if self
+                .ended
+                .are_targets_full(self.shared.settings.targets.keys())
+            {
                 return;
             }
             let ends = job.pending_end_receivers().map(|target| (target, None));
@@ -78,20 +82,29 @@ impl Notifier {
                 .unsent_notices()
                 .map(|(notice, target)| (target, Some(notice)));
             for (target, notice) in ends.chain(starts) {
-                if self.ended.is_full(target) {
+                if self.ended.is_target_full(target) {
                     continue;
                 }
                 let key = (job.id, target.clone(), notice.map(|notice| notice.id));
-                match self.next_step(job, notice, &key) {
-                    NoticeStep::Send(address) => self.send_message(job, notice, key, &address, ctx),
-                    NoticeStep::GiveUp(problem) => self.record_result(key, Some(problem), ctx),
+                match self.next_notice_step(job, notice, &key) {
+                    NoticeStep::Send(address) => {
+                        self.send_job_notice(job, notice, key, &address, ctx)
+                    }
+                    NoticeStep::GiveUp(problem) => {
+                        self.record_delivery_result(key, Some(problem), ctx)
+                    }
                     NoticeStep::Wait => {}
                 }
             }
         }
     }
 
-    fn next_step(&self, job: &Job, notice: Option<&StartNotice>, key: &NoticeKey) -> NoticeStep {
+    fn next_notice_step(
+        &self,
+        job: &Job,
+        notice: Option<&StartNotice>,
+        key: &NoticeKey,
+    ) -> NoticeStep {
         if self.ended.under_way.contains(key) {
             return NoticeStep::Wait;
         }
@@ -121,7 +134,7 @@ impl Notifier {
         }
     }
 
-    fn send_message(
+    fn send_job_notice(
         &mut self,
         job: &Arc<Job>,
         notice: Option<&StartNotice>,
@@ -148,15 +161,22 @@ impl Notifier {
             match sent {
                 Ok(()) => {
                     this.ended.silent.remove(&key.1);
-                    this.record_result(key, None, ctx);
+                    this.record_delivery_result(key, None, ctx);
                 }
-                Err(_) if bug(PlantedBug::TellNobody) => this.record_result(key, None, ctx),
-                Err(problem) => this.handle_failure(key, problem, ctx),
+                Err(_) if is_planted(PlantedBug::TellNobody) => {
+                    this.record_delivery_result(key, None, ctx)
+                }
+                Err(problem) => this.handle_delivery_failure(key, problem, ctx),
             }
         }));
     }
 
-    fn handle_failure(&mut self, key: NoticeKey, problem: String, ctx: &mut Context<Self>) {
+    fn handle_delivery_failure(
+        &mut self,
+        key: NoticeKey,
+        problem: String,
+        ctx: &mut Context<Self>,
+    ) {
         warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
         let failures = self
             .ended
@@ -175,24 +195,32 @@ impl Notifier {
             },
         );
         self.ended.under_way.remove(&key);
-        ctx.run_later(Duration::from_secs(pause), |this, ctx| this.send_owed(ctx));
+        ctx.run_later(Duration::from_secs(pause), |this, ctx| {
+            this.send_owed_notices(ctx)
+        });
         // Other messages may wait for this place, or to be given up.
-        self.send_owed(ctx);
+        self.send_owed_notices(ctx);
     }
 
     /// Makes durable that a message was delivered, or cannot be.
-    fn record_result(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
-        if bug(PlantedBug::TellTwice) {
+    fn record_delivery_result(
+        &mut self,
+        key: NoticeKey,
+        problem: Option<String>,
+        ctx: &mut Context<Self>,
+    ) {
+        if is_planted(PlantedBug::TellTwice) {
             self.ended.under_way.remove(&key)
         } else {
             self.ended.under_way.insert(key.clone())
         };
-        let written = write_result(self.shared.clone(), key.clone(), problem.map(Arc::from));
+        let written =
+            write_delivery_result(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
             // Otherwise the process is ending, and the message would be sent again.
             if written {
                 this.ended.under_way.remove(&key);
-                this.send_owed(ctx);
+                this.send_owed_notices(ctx);
             }
         }));
     }
@@ -200,23 +228,27 @@ impl Notifier {
 
 /// Writes that a message was delivered, or cannot be. Returns false if nothing can be written any
 /// more.
-async fn write_result(shared: Arc<SharedState>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
+async fn write_delivery_result(
+    shared: Arc<SharedState>,
+    key: NoticeKey,
+    problem: Option<Arc<str>>,
+) -> bool {
     match key {
-        (id, target, None) => write_end(shared, (id, target), problem).await,
+        (id, target, None) => write_to_ended_job(shared, (id, target), problem).await,
         (id, target, Some(notice)) => {
             let command = JobCommand::NoticeTold {
                 notice,
                 target,
                 problem,
             };
-            write_notice(shared, id, command).await
+            write_by_job_actor(shared, id, command).await
         }
     }
 }
 
 /// Has the job's own actor write it. A job that has ended owes no notice of its start.
-async fn write_notice(shared: Arc<SharedState>, id: JobId, command: JobCommand) -> bool {
-    while is_owed(&shared, id, &command) {
+async fn write_by_job_actor(shared: Arc<SharedState>, id: JobId, command: JobCommand) -> bool {
+    while is_notice_owed(&shared, id, &command) {
         if let Some(addr) = shared.job_actor(id).await {
             // Refused if it is so already.
             let _ = addr.send(JobCommandMessage(command.clone())).await;
@@ -230,14 +262,14 @@ async fn write_notice(shared: Arc<SharedState>, id: JobId, command: JobCommand) 
         {
             return false;
         }
-        if is_owed(&shared, id, &command) {
+        if is_notice_owed(&shared, id, &command) {
             tokio::time::sleep(WRITE_AGAIN).await;
         }
     }
     true
 }
 
-fn is_owed(shared: &SharedState, id: JobId, command: &JobCommand) -> bool {
+fn is_notice_owed(shared: &SharedState, id: JobId, command: &JobCommand) -> bool {
     let JobCommand::NoticeTold { notice, target, .. } = command else {
         return false;
     };
@@ -252,12 +284,12 @@ fn is_owed(shared: &SharedState, id: JobId, command: &JobCommand) -> bool {
 /// Writes it without the job's own actor, which has retired. The version of the record decides
 /// between us, another message about the same job, and the archiving. A write that lost against
 /// them is repeated, and the message is not. Returns false if nothing can be written any more.
-async fn write_end(
+async fn write_to_ended_job(
     shared: Arc<SharedState>,
     key: (JobId, TargetName),
     problem: Option<Arc<str>>,
 ) -> bool {
-    while let Some(change) = record_delivery(&shared, &key, problem.clone()) {
+    while let Some(change) = delivery_change(&shared, &key, problem.clone()) {
         let written = shared.journal().send(AppendChange(change)).await;
         if !matches!(written, Ok(Err(AppendError::Conflict))) {
             return matches!(written, Ok(Ok(_)));
@@ -271,7 +303,7 @@ async fn write_end(
     true
 }
 
-fn record_delivery(
+fn delivery_change(
     shared: &SharedState,
     (id, target): &(JobId, TargetName),
     problem: Option<Arc<str>>,

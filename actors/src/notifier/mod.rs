@@ -13,7 +13,7 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::site_state::{SiteNotification, SiteNotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
@@ -92,11 +92,12 @@ impl Notifier {
         }
     }
 
-    fn send_due(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take_look();
-        self.send_owed(ctx);
+    fn send_due_notifications(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_owed_look();
+        self.send_owed_notices(ctx);
         let view = self.shared.view.load();
-        self.under_way.retain(|key| is_still_owed(&view, key));
+        self.under_way
+            .retain(|key| is_notification_owed(&view, key));
         self.depth.set(self.under_way.len() as i64);
         for (site, record) in &view.sites {
             let under_way = self
@@ -152,11 +153,11 @@ impl Notifier {
         };
         ctx.spawn(
             sent.into_actor(self)
-                .map(move |sent, this, ctx| this.handle_sent(key, sent, ctx)),
+                .map(move |sent, this, ctx| this.handle_send_result(key, sent, ctx)),
         );
     }
 
-    fn handle_sent(
+    fn handle_send_result(
         &mut self,
         key: (SiteName, SiteNotificationId),
         sent: Result<(), String>,
@@ -180,7 +181,7 @@ impl Notifier {
                 ctx.run_later(Duration::from_secs(pause), move |this, ctx| {
                     this.under_way.remove(&key);
                     this.depth.set(this.under_way.len() as i64);
-                    this.send_due(ctx);
+                    this.send_due_notifications(ctx);
                 });
             }
         }
@@ -190,7 +191,7 @@ impl Notifier {
     /// actor may have no room for that, or die of something else. Until then the message is under
     /// way, so that it is not sent twice.
     fn confirm_sent(&mut self, key: (SiteName, SiteNotificationId), ctx: &mut Context<Self>) {
-        if !is_still_owed(&self.shared.view.load(), &key) {
+        if !is_notification_owed(&self.shared.view.load(), &key) {
             return;
         }
         let _ = self
@@ -198,14 +199,14 @@ impl Notifier {
             .actors
             .clusters
             .send_bounded(&key.0, NotificationSent(key.1));
-        if !bug(PlantedBug::SayOnce) {
+        if !is_planted(PlantedBug::SayOnce) {
             ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
         }
     }
 }
 
 /// Returns true if the site's record has this as still to be sent.
-fn is_still_owed(view: &CommittedView, (site, id): &(SiteName, SiteNotificationId)) -> bool {
+fn is_notification_owed(view: &CommittedView, (site, id): &(SiteName, SiteNotificationId)) -> bool {
     view.sites
         .get(site)
         .is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
@@ -217,7 +218,7 @@ impl Actor for Notifier {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Notifier.mailbox_bound(&self.shared.settings));
-        self.send_due(ctx);
+        self.send_due_notifications(ctx);
     }
 }
 
@@ -226,6 +227,6 @@ impl Handler<LookAgain> for Notifier {
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Notifier);
-        self.send_due(ctx);
+        self.send_due_notifications(ctx);
     }
 }

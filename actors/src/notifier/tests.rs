@@ -18,7 +18,7 @@ use crate::actor_registry::{DirtyFlag, RegisteredActor};
 use crate::journal::JournalChange;
 use crate::site::ClusterActor;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
 /// Receivers whose address is their name.
 #[derive(Debug, Default)]
@@ -31,16 +31,16 @@ pub(crate) struct FakeNoticeSender {
 }
 
 impl FakeNoticeSender {
-    fn silence(&self, names: &[&str]) {
+    fn silence_receivers(&self, names: &[&str]) {
         *self.silent.lock().unwrap_or_else(PoisonError::into_inner) =
             names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    fn hang(&self, name: &'static str) {
+    fn hang_receiver(&self, name: &'static str) {
         *self.hanging.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
     }
 
-    fn got(&self) -> Vec<(String, u64)> {
+    fn received_notices(&self) -> Vec<(String, u64)> {
         self.got
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -94,7 +94,7 @@ impl MemoryWorld {
         self.shared
             .actors
             .notifier
-            .enter_actor((), RegisteredActor::new(addr, dirty));
+            .register_actor((), RegisteredActor::new(addr, dirty));
     }
 
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
@@ -104,12 +104,15 @@ impl MemoryWorld {
         let dirty = DirtyFlag::default();
         let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
         let entry = RegisteredActor::new(cluster.start(), dirty);
-        self.shared.actors.clusters.enter_actor(name.clone(), entry);
+        self.shared
+            .actors
+            .clusters
+            .register_actor(name.clone(), entry);
     }
 
     /// A job that has just ended, and whom it names.
-    async fn ended(&self, id: u64, names: &[&str]) {
-        let running = queued(id, content(1));
+    async fn add_ended_job(&self, id: u64, names: &[&str]) {
+        let running = queued_job(id, content(1));
         let mut job = Job::clone(&running);
         let names = names
             .iter()
@@ -130,67 +133,73 @@ impl MemoryWorld {
         .await;
     }
 
-    fn untold(&self) -> Vec<JobId> {
+    fn jobs_owing_notices(&self) -> Vec<JobId> {
         self.shared.view.load().untold.iter().copied().collect()
     }
 }
 
 #[test]
 fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
-        world.letters.silence(&["gone"]);
+        world.letters.silence_receivers(&["gone"]);
         for id in 1..=20 {
-            world.ended(id, &["gone"]).await;
+            world.add_ended_job(id, &["gone"]).await;
         }
-        world.ended(21, &["gone", "team"]).await;
+        world.add_ended_job(21, &["gone", "team"]).await;
         world
-            .until("the team is told", |world| !world.letters.got().is_empty())
+            .wait_until("the team is told", |world| {
+                !world.letters.received_notices().is_empty()
+            })
             .await;
-        assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
-        world.letters.silence(&[]);
+        assert_eq!(world.letters.received_notices(), [("team".to_owned(), 21)]);
+        world.letters.silence_receivers(&[]);
         world
-            .until("all are told", |world| world.untold().is_empty())
+            .wait_until("all are told", |world| {
+                world.jobs_owing_notices().is_empty()
+            })
             .await;
-        let got = world.letters.got();
+        let got = world.letters.received_notices();
         let distinct: BTreeSet<&(String, u64)> = got.iter().collect();
         assert_eq!((got.len(), distinct.len()), (22, 22), "{got:?}");
-        assert!(world.shared.view.load().folds_agree());
+        assert!(world.shared.view.load().is_derived_state_correct());
     });
 }
 
 #[test]
 fn a_target_that_hangs_takes_no_place_of_another() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
-        world.letters.hang("gone");
+        world.letters.hang_receiver("gone");
         for id in 1..=20 {
-            world.ended(id, &["gone"]).await;
+            world.add_ended_job(id, &["gone"]).await;
         }
-        world.ended(21, &["gone", "team"]).await;
+        world.add_ended_job(21, &["gone", "team"]).await;
         world
-            .until("the team is told", |world| !world.letters.got().is_empty())
+            .wait_until("the team is told", |world| {
+                !world.letters.received_notices().is_empty()
+            })
             .await;
-        assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
+        assert_eq!(world.letters.received_notices(), [("team".to_owned(), 21)]);
     });
 }
 
 #[test]
 fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
-    paused(|| async {
-        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
+    run_paused(|| async {
+        let world = MemoryWorld::with_settings(&["Delft", "Leiden"], |settings| {
             let of = |name: &str, address: &str| (Some(site(name)), vec![address.into()]);
             settings.webhooks = [of("Delft", "gone"), of("Leiden", "team")].into();
         });
-        world.letters.hang("gone");
+        world.letters.hang_receiver("gone");
         world.start_notifier();
         for (name, count) in [("Delft", 20), ("Leiden", 1)] {
             let mut record = SiteRecord::new(site(name));
             record
                 .owed
-                .extend((1..=count).map(|id| notification(&world, id)));
+                .extend((1..=count).map(|id| site_notification(&world, id)));
             world
                 .append(JournalChange::Site {
                     old: None,
@@ -200,14 +209,14 @@ fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
         }
         let messages = |world: &MemoryWorld| world.letters.of_sites.load(Ordering::Relaxed);
         world
-            .until("Leiden's administrators are told", |world| {
+            .wait_until("Leiden's administrators are told", |world| {
                 messages(world) == 1
             })
             .await;
     });
 }
 
-fn notification(world: &MemoryWorld, id: u64) -> SiteNotification {
+fn site_notification(world: &MemoryWorld, id: u64) -> SiteNotification {
     SiteNotification {
         id: SiteNotificationId(id),
         kind: SiteNotificationKind::Unreachable,
@@ -219,17 +228,22 @@ fn notification(world: &MemoryWorld, id: u64) -> SiteNotification {
 
 #[test]
 fn a_target_that_never_answers_is_given_up_in_the_end() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
-        world.letters.silence(&["gone"]);
-        world.ended(1, &["gone"]).await;
+        world.letters.silence_receivers(&["gone"]);
+        world.add_ended_job(1, &["gone"]).await;
         world
-            .until("it is given up", |world| world.untold().is_empty())
+            .wait_until("it is given up", |world| {
+                world.jobs_owing_notices().is_empty()
+            })
             .await;
         let view = world.shared.view.load();
         assert_eq!(
-            (view.jobs[&JobId(1)].told.len(), world.letters.got().len()),
+            (
+                view.jobs[&JobId(1)].told.len(),
+                world.letters.received_notices().len()
+            ),
             (1, 0)
         );
         let passed = world
@@ -243,28 +257,30 @@ fn a_target_that_never_answers_is_given_up_in_the_end() {
 
 #[test]
 fn what_is_owed_is_told_after_a_restart_except_to_targets_that_left() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        world.ended(1, &["team", "left"]).await;
-        let world = world.restarted().await;
+        world.add_ended_job(1, &["team", "left"]).await;
+        let world = world.restart().await;
         world.start_notifier();
         world
-            .until("all are told", |world| world.untold().is_empty())
+            .wait_until("all are told", |world| {
+                world.jobs_owing_notices().is_empty()
+            })
             .await;
-        assert_eq!(world.letters.got(), [("team".to_owned(), 1)]);
+        assert_eq!(world.letters.received_notices(), [("team".to_owned(), 1)]);
     });
 }
 
 #[test]
 fn a_full_site_actor_is_told_again_that_a_message_is_out() {
-    paused(|| async {
-        let world = MemoryWorld::set(&["Delft"], |settings| {
+    run_paused(|| async {
+        let world = MemoryWorld::with_settings(&["Delft"], |settings| {
             settings.webhooks = [(None, vec!["administrators".into()])].into();
         });
         world.start_notifier();
         let delft = site("Delft");
         let mut record = SiteRecord::new(delft.clone());
-        record.owed.push_back(notification(&world, 1));
+        record.owed.push_back(site_notification(&world, 1));
         let record = Arc::new(record);
         world.settle().await;
         // One that nobody reaches lives on, and is not built anew.
@@ -278,12 +294,12 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
             .await;
         let messages = || world.letters.of_sites.load(Ordering::Relaxed);
         world
-            .until("administrators are told", |_| messages() > 0)
+            .wait_until("administrators are told", |_| messages() > 0)
             .await;
         world.settle().await;
         world.start_cluster(&delft, record);
         world
-            .until("its record says so", |world: &MemoryWorld| {
+            .wait_until("its record says so", |world: &MemoryWorld| {
                 world.shared.view.load().sites[&delft].owed.is_empty()
             })
             .await;

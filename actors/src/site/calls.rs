@@ -68,7 +68,7 @@ impl Drop for CallCountGuard {
 }
 
 /// Returns the outcome of a call as a label.
-pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
+pub(super) fn call_outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     match result {
         Ok(_) => "ok",
         Err(SiteError::Refused(_)) => "refused",
@@ -89,7 +89,7 @@ pub(super) fn count_call<T>(
 ) {
     metrics
         .site_calls
-        .with_label_values(&[kind.as_str(), outcome_label(result)])
+        .with_label_values(&[kind.as_str(), call_outcome_label(result)])
         .inc();
 }
 
@@ -138,7 +138,7 @@ impl<T: Send + 'static> Handler<SiteCallMessage<T>> for ClusterActor {
             count_call(&shared.metrics, call.kind, &result);
             if matches!(result, Err(SiteError::OutOfOrder(_))) {
                 // The site itself must report that it is out of order before anybody else tries.
-                shared.live.want_fresh(&name, shared.clock.now());
+                shared.live.request_fresh_report(&name, shared.clock.now());
                 shared.actors.clusters.request_look_of(&name);
             }
             result

@@ -30,9 +30,9 @@ impl ClusterActor {
 
     /// Shows the site's state, and logs an error when no site is left that takes work: each site's
     /// administrator hears of that one site only.
-    pub(super) fn show_state(&self) {
+    pub(super) fn publish_state(&self) {
         let state = self.current_state(self.now());
-        self.gauges.show_state(self.report.shown_state(state));
+        self.gauges.set_state_gauges(self.report.state_text(state));
         let live = &self.shared.live;
         match live.note_site_state(&self.name, state, self.shared.sites.len()) {
             Some(SiteAvailabilityChange::None(states)) => {
@@ -103,7 +103,7 @@ impl ClusterActor {
         }
         if !self.shared.live.is_isolated() {
             // Sites where no job of ours runs are not polled, and would seem well.
-            self.shared.live.doubt_all_sites(now);
+            self.shared.live.request_all_answers(now);
             self.shared.actors.clusters.request_look_of_all();
             let text = format!("site {} does not answer", self.name);
             self.push_notification(SiteNotificationKind::Unreachable, text);

@@ -13,7 +13,7 @@ use cospan_sites::port::{SiteCallKind, SiteError};
 use tracing::{debug, info, warn};
 
 use super::ClusterActor;
-use super::calls::outcome_label;
+use super::calls::call_outcome_label;
 use crate::actor_context::SharedState;
 
 /// A site that takes longer counts as one without an answer.
@@ -106,13 +106,16 @@ impl ClusterActor {
             });
             this.record_measurement(peer, answer);
             let now = this.now();
-            this.set_wake(ctx, now);
+            this.set_wake_timer(ctx, now);
         }));
     }
 
     fn record_measurement(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
         self.schedule.under_way = false;
-        let labels = [SiteCallKind::RoundTrip.as_str(), outcome_label(&answer)];
+        let labels = [
+            SiteCallKind::RoundTrip.as_str(),
+            call_outcome_label(&answer),
+        ];
         self.shared
             .metrics
             .site_calls

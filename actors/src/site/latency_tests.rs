@@ -8,7 +8,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use crate::actor_settings::ActorSettings;
 use crate::link_measurements::LinkFigures;
-use crate::transfer::testing::{MemoryWorld, paused, site};
+use crate::transfer::testing::{MemoryWorld, run_paused, site};
 
 const NAMES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
 const MINUTE: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ fn host(name: &str) -> HostName {
 }
 
 /// Each site has a host and a link to each other one, of which 9 ms are configured.
-fn linked(settings: &mut ActorSettings) {
+fn link_all_sites(settings: &mut ActorSettings) {
     settings.network.hosts = NAMES.map(|name| (site(name), host(name))).into();
     let pairs = settings
         .links
@@ -28,31 +28,36 @@ fn linked(settings: &mut ActorSettings) {
 }
 
 /// A message from Delft takes 2 ms to Leiden and back, and as long to Utrecht.
-fn world(change: impl FnOnce(&mut ActorSettings)) -> MemoryWorld {
-    let world = MemoryWorld::set(&NAMES, |settings| {
-        linked(settings);
+fn measuring_world(change: impl FnOnce(&mut ActorSettings)) -> MemoryWorld {
+    let world = MemoryWorld::with_settings(&NAMES, |settings| {
+        link_all_sites(settings);
         change(settings);
     });
     for from in NAMES {
         let trips = NAMES.map(|to| (host(to), Some(DurationUs(2_000))));
-        world.at(from).inside().round_trips = BTreeMap::from(trips);
+        world.fake_site(from).lock_state().round_trips = BTreeMap::from(trips);
     }
     world
 }
 
-fn link(world: &MemoryWorld, from: &str, to: &str) -> LinkFigures {
-    world.shared.link(&site(from), &site(to)).expect("a link")
+fn link_between(world: &MemoryWorld, from: &str, to: &str) -> LinkFigures {
+    world
+        .shared
+        .known_link(&site(from), &site(to))
+        .expect("a link")
 }
 
-fn latency(world: &MemoryWorld, from: &str, to: &str) -> Option<u64> {
-    link(world, from, to).latency.map(|latency| latency.0)
+fn latency_between(world: &MemoryWorld, from: &str, to: &str) -> Option<u64> {
+    link_between(world, from, to)
+        .latency
+        .map(|latency| latency.0)
 }
 
 /// How often a site was told to measure its way to another.
-fn asked(world: &MemoryWorld, from: &str, to: &str) -> usize {
+fn measurements_asked(world: &MemoryWorld, from: &str, to: &str) -> usize {
     world
-        .at(from)
-        .inside()
+        .fake_site(from)
+        .lock_state()
         .measured
         .iter()
         .filter(|(asked, _)| *asked == host(to))
@@ -61,21 +66,28 @@ fn asked(world: &MemoryWorld, from: &str, to: &str) -> usize {
 
 #[test]
 fn sites_measure_each_other_once_an_interval_one_after_another() {
-    paused(|| async {
-        let world = world(|_| ());
+    run_paused(|| async {
+        let world = measuring_world(|_| ());
         tokio::time::sleep(30 * MINUTE + Duration::from_secs(1)).await;
         let mut times = Vec::new();
         for from in NAMES {
             for to in NAMES.into_iter().filter(|to| *to != from) {
-                assert_eq!(asked(&world, from, to), 3, "{from} to {to}");
+                assert_eq!(measurements_asked(&world, from, to), 3, "{from} to {to}");
                 assert_eq!(
-                    latency(&world, from, to),
+                    latency_between(&world, from, to),
                     Some(1_000),
                     "half of it: {from} to {to}"
                 );
             }
-            assert_eq!(asked(&world, from, from), 0);
-            times.extend(world.at(from).inside().measured.iter().map(|(_, at)| *at));
+            assert_eq!(measurements_asked(&world, from, from), 0);
+            times.extend(
+                world
+                    .fake_site(from)
+                    .lock_state()
+                    .measured
+                    .iter()
+                    .map(|(_, at)| *at),
+            );
         }
         times.sort();
         let least = times
@@ -87,7 +99,7 @@ fn sites_measure_each_other_once_an_interval_one_after_another() {
             least > Duration::from_secs(90),
             "{least:?} between two of all sites"
         );
-        let measured = link(&world, "Delft", "Leiden")
+        let measured = link_between(&world, "Delft", "Leiden")
             .measured_latency
             .expect("it was measured");
         assert_eq!(measured.measurements, 3);
@@ -96,20 +108,23 @@ fn sites_measure_each_other_once_an_interval_one_after_another() {
 
 #[test]
 fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
-    paused(|| async {
-        let world = world(|settings| settings.network.latency_interval = DurationMs(20_000));
+    run_paused(|| async {
+        let world =
+            measuring_world(|settings| settings.network.latency_interval = DurationMs(20_000));
         world
-            .at("Delft")
-            .inside()
+            .fake_site("Delft")
+            .lock_state()
             .round_trips
             .insert(host("Leiden"), None);
         world
-            .at("Delft")
-            .inside()
+            .fake_site("Delft")
+            .lock_state()
             .round_trips
             .remove(&host("Utrecht"));
         world
-            .until("both were asked", |w| asked(w, "Delft", "Utrecht") > 1)
+            .wait_until("both were asked", |w| {
+                measurements_asked(w, "Delft", "Utrecht") > 1
+            })
             .await;
         for name in NAMES {
             let record = world.shared.view.load().sites.get(&site(name)).cloned();
@@ -120,23 +135,23 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
             );
         }
         assert_eq!(
-            latency(&world, "Delft", "Leiden"),
+            latency_between(&world, "Delft", "Leiden"),
             Some(9_000),
             "what is configured"
         );
         assert_eq!(
-            latency(&world, "Delft", "Utrecht"),
+            latency_between(&world, "Delft", "Utrecht"),
             Some(9_000),
             "what is configured"
         );
-        assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
+        assert_eq!(latency_between(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
-        let hangs = asked(&world, "Delft", "Leiden");
+        let hangs = measurements_asked(&world, "Delft", "Leiden");
         world
-            .until("the next one hangs", |w| {
-                asked(w, "Delft", "Leiden") > hangs
+            .wait_until("the next one hangs", |w| {
+                measurements_asked(w, "Delft", "Leiden") > hangs
             })
             .await;
         let age = || {
@@ -154,27 +169,33 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
         let began = age();
         tokio::time::sleep(Duration::from_secs(20)).await;
         assert!(age() > began, "it was asked for its load meanwhile");
-        assert_eq!(asked(&world, "Delft", "Leiden"), hangs + 1, "one at a time");
+        assert_eq!(
+            measurements_asked(&world, "Delft", "Leiden"),
+            hangs + 1,
+            "one at a time"
+        );
     });
 }
 
 #[test]
 fn what_was_measured_counts_until_it_is_too_old() {
-    paused(|| async {
-        let world = world(|_| ());
+    run_paused(|| async {
+        let world = measuring_world(|_| ());
         world
-            .until("it is measured", |w: &MemoryWorld| {
-                link(w, "Delft", "Leiden").measured_latency.is_some()
+            .wait_until("it is measured", |w: &MemoryWorld| {
+                link_between(w, "Delft", "Leiden")
+                    .measured_latency
+                    .is_some()
             })
             .await;
         for name in NAMES {
-            world.at(name).inside().round_trips.clear();
+            world.fake_site(name).lock_state().round_trips.clear();
         }
         tokio::time::sleep(50 * MINUTE).await;
-        assert_eq!(latency(&world, "Delft", "Leiden"), Some(1_000));
+        assert_eq!(latency_between(&world, "Delft", "Leiden"), Some(1_000));
         tokio::time::sleep(15 * MINUTE).await;
         assert_eq!(
-            latency(&world, "Delft", "Leiden"),
+            latency_between(&world, "Delft", "Leiden"),
             Some(9_000),
             "as configured again"
         );
@@ -183,25 +204,28 @@ fn what_was_measured_counts_until_it_is_too_old() {
 
 #[test]
 fn a_site_that_is_silent_is_told_to_measure_nothing() {
-    paused(|| async {
-        let world = world(|_| ());
+    run_paused(|| async {
+        let world = measuring_world(|_| ());
         world.settle().await;
-        world.at("Leiden").inside().up = false;
+        world.fake_site("Leiden").lock_state().up = false;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
         world
-            .until("it is silent", |w: &MemoryWorld| {
+            .wait_until("it is silent", |w: &MemoryWorld| {
                 let report = w.shared.live.site_report(&site("Leiden"));
                 report.is_some_and(|report| !report.contact.is_answering())
             })
             .await;
-        let before = world.at("Leiden").inside().measured.len();
+        let before = world.fake_site("Leiden").lock_state().measured.len();
         tokio::time::sleep(60 * MINUTE).await;
-        assert_eq!(world.at("Leiden").inside().measured.len(), before);
-        world.at("Leiden").inside().up = true;
+        assert_eq!(
+            world.fake_site("Leiden").lock_state().measured.len(),
+            before
+        );
+        world.fake_site("Leiden").lock_state().up = true;
         world
-            .until("it measures", |w| {
-                w.at("Leiden").inside().measured.len() > before
+            .wait_until("it measures", |w| {
+                w.fake_site("Leiden").lock_state().measured.len() > before
             })
             .await;
     });
@@ -215,13 +239,13 @@ fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
         |settings| settings.network.latency_interval = DurationMs::ZERO,
     ];
     for change in off {
-        paused(move || async move {
-            let world = world(change);
+        run_paused(move || async move {
+            let world = measuring_world(change);
             tokio::time::sleep(60 * MINUTE).await;
             assert!(
                 NAMES
                     .iter()
-                    .all(|name| world.at(name).inside().measured.is_empty())
+                    .all(|name| world.fake_site(name).lock_state().measured.is_empty())
             );
         });
     }
@@ -229,12 +253,14 @@ fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
 
 #[test]
 fn the_network_of_placement_follows_measurements_and_their_end() {
-    paused(|| async {
-        let world = world(|_| ());
+    run_paused(|| async {
+        let world = measuring_world(|_| ());
         let slow = world.shared.network();
         world
-            .until("it is measured", |w: &MemoryWorld| {
-                link(w, "Delft", "Leiden").measured_latency.is_some()
+            .wait_until("it is measured", |w: &MemoryWorld| {
+                link_between(w, "Delft", "Leiden")
+                    .measured_latency
+                    .is_some()
             })
             .await;
         assert_ne!(world.shared.network(), slow);
@@ -245,7 +271,7 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
             "which is another matter"
         );
         for name in NAMES {
-            world.at(name).inside().round_trips.clear();
+            world.fake_site(name).lock_state().round_trips.clear();
         }
         tokio::time::sleep(70 * MINUTE).await;
         assert_eq!(world.shared.network(), slow, "all is as configured again");

@@ -55,14 +55,14 @@ enum ProbeStepOutcome {
 }
 
 /// Returns true if an attempt found at a site is the probe that is under way there.
-pub(super) fn is_under_way(tag: &AttemptTag, record: Option<&SiteRecord>) -> bool {
+pub(super) fn is_current_probe(tag: &AttemptTag, record: Option<&SiteRecord>) -> bool {
     let current = record.and_then(|record| record.own_probe.as_ref());
     tag.job == OWN_PROBE_JOB && current.is_some_and(|probe| probe.number == tag.attempt)
 }
 
 impl ClusterActor {
     /// Takes the next step of the probe that the record wants, if any.
-    pub(super) fn probe_by_ourselves(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn advance_own_probe(&mut self, ctx: &mut Context<Self>) {
         // Decisions made meanwhile are written first; then this is called again.
         if self.sent.busy || self.record.is_writing() || self.record.has_commands() {
             return;
@@ -71,7 +71,7 @@ impl ClusterActor {
             return;
         };
         let now = self.now();
-        if !self.reaches_for_probe() {
+        if !self.can_reach_for_probe() {
             // The time that passes meanwhile tells nothing of the probe.
             self.sent.reached_since = None;
             return;
@@ -84,7 +84,7 @@ impl ClusterActor {
         let ends = probe.gives_up_at().max(reached_since + OWN_PROBE_PATIENCE);
         let step = ProbeStep {
             is_last: now >= ends,
-            ..self.next_step_of(&probe, now)
+            ..self.next_probe_step(&probe, now)
         };
         let permits = self.calls.clone();
         let site = self.site.clone();
@@ -98,7 +98,9 @@ impl ClusterActor {
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
             this.sent.busy = false;
             match told {
-                ProbeStepOutcome::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
+                ProbeStepOutcome::Over(ProbeOutcome::Failed, why)
+                    if !this.can_reach_for_probe() =>
+                {
                     // A site that cannot be reached may be well.
                     return this.end_own_probe(&probe, ProbeOutcome::Inconclusive, why, ctx);
                 }
@@ -115,15 +117,15 @@ impl ClusterActor {
             let pause = DurationMs(now.since(probe.since).0 / LOOK_PART).clamp(LOOK, LOOK_MAX);
             // Looks before then do not ask the site again.
             this.sent.next_at = now + DurationMs(pause.0 / 2);
-            ctx.run_later(Duration::from_millis(pause.0), Self::probe_by_ourselves);
+            ctx.run_later(Duration::from_millis(pause.0), Self::advance_own_probe);
         }));
     }
 
-    fn reaches_for_probe(&self) -> bool {
+    fn can_reach_for_probe(&self) -> bool {
         self.contact.contact().is_answering() && !self.shared.live.is_isolated()
     }
 
-    fn next_step_of(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
+    fn next_probe_step(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
         ProbeStep {
             tag: probe.tag(self.shared.instance, &self.name),
             site: self.name.clone(),
@@ -154,7 +156,7 @@ impl ClusterActor {
             .with_label_values(&[told])
             .inc();
         let number = probe.number;
-        let jitter = self.draw_jitter();
+        let jitter = self.draw_jitter_share();
         let detail = why.into();
         self.record.push_command(
             SiteCommand::OwnProbeOver {
@@ -184,7 +186,7 @@ struct ProbeStep {
 impl ProbeStep {
     async fn take_step(self, site: &dyn Site, metrics: &ControlPlaneMetrics) -> ProbeStepOutcome {
         if !self.is_submitted && !self.is_last {
-            let submitted = site.submit(&self.attempt_order()).await;
+            let submitted = site.submit(&self.make_submit_request()).await;
             count_call(metrics, SiteCallKind::Submit, &submitted);
             match submitted {
                 // The tag shows whether it was submitted.
@@ -224,7 +226,7 @@ impl ProbeStep {
         }
         match seen {
             Some(AttemptObservation::Ready(at_gate)) => {
-                let go = GateDecision::Go(self.go_decision(&at_gate.host));
+                let go = GateDecision::Go(self.make_go_decision(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;
                 count_call(metrics, SiteCallKind::DecideGate, &decided);
                 ProbeStepOutcome::Nothing
@@ -234,7 +236,7 @@ impl ProbeStep {
         }
     }
 
-    fn attempt_order(&self) -> AttemptSubmitRequest {
+    fn make_submit_request(&self) -> AttemptSubmitRequest {
         let program = Program {
             executable: ExecutableSource::AtSite(PROGRAM.into()),
             arguments: Vec::new(),
@@ -252,7 +254,7 @@ impl ProbeStep {
         }
     }
 
-    fn go_decision(&self, host: &str) -> GoDecision {
+    fn make_go_decision(&self, host: &str) -> GoDecision {
         let attempt = self.tag.attempt;
         let site = self.site.clone();
         let host = host.to_owned();

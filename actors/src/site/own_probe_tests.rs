@@ -10,13 +10,13 @@ use cospan_domain::site::site_state::{AttemptId, Breaker, SiteNotificationKind, 
 
 use crate::coallocator::GridSnapshotMaker;
 use crate::site::{AskAdmission, ErrorCharge};
-use crate::transfer::testing::{MemoryWorld, paused, site};
+use crate::transfer::testing::{MemoryWorld, run_paused, site};
 
-fn key(name: &str) -> KeyName {
+fn key_name(name: &str) -> KeyName {
     KeyName::new(name).expect("a name")
 }
 
-fn attempt(job: u64) -> AttemptId {
+fn attempt_of_job(job: u64) -> AttemptId {
     AttemptId {
         job: JobId(job),
         component: ComponentIndex(0),
@@ -25,7 +25,7 @@ fn attempt(job: u64) -> AttemptId {
 }
 
 /// As many errors at Leiden as make it unusable, all of mallory's jobs.
-async fn accuse(world: &MemoryWorld) {
+async fn charge_until_unusable(world: &MemoryWorld) {
     let cluster = world
         .shared
         .actors
@@ -33,8 +33,8 @@ async fn accuse(world: &MemoryWorld) {
         .addr(&site("Leiden"))
         .expect("an actor");
     for job in 1..=world.shared.settings.site.site_error_threshold {
-        let attempt = attempt(job.into());
-        let owner = key("mallory");
+        let attempt = attempt_of_job(job.into());
+        let owner = key_name("mallory");
         let class = FailureClass::Site;
         let detail = "lost".into();
         let charge = ErrorCharge {
@@ -47,7 +47,7 @@ async fn accuse(world: &MemoryWorld) {
     }
 }
 
-fn record(world: &MemoryWorld) -> SiteRecord {
+fn leiden_record(world: &MemoryWorld) -> SiteRecord {
     SiteRecord::clone(&world.shared.view.load().sites[&site("Leiden")])
 }
 
@@ -59,8 +59,8 @@ async fn is_admitted(world: &MemoryWorld, owner: &str) -> bool {
         .addr(&site("Leiden"))
         .expect("an actor");
     let ask = AskAdmission {
-        attempt: attempt(50),
-        owner: key(owner),
+        attempt: attempt_of_job(50),
+        owner: key_name(owner),
         may_probe: true,
     };
     cluster.send(ask).await.expect("alive").is_ok()
@@ -68,33 +68,33 @@ async fn is_admitted(world: &MemoryWorld, owner: &str) -> bool {
 
 #[test]
 fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().runs = true;
-        accuse(&world).await;
+        world.fake_site("Leiden").lock_state().runs = true;
+        charge_until_unusable(&world).await;
         assert!(
             !is_admitted(&world, "mallory").await,
             "the probe is on its way"
         );
         assert!(is_admitted(&world, "alice").await);
         world
-            .until("the probe is back", |world| {
-                record(world).own_probe.is_none()
+            .wait_until("the probe is back", |world| {
+                leiden_record(world).own_probe.is_none()
             })
             .await;
         let now = world.shared.clock.now();
-        let known = record(&world);
+        let known = leiden_record(&world);
         assert_eq!(
             (&known.breaker, known.consecutive_errors),
             (&Breaker::Closed, 0)
         );
         assert!(matches!(
-            known.bar_reason_for(&key("mallory"), now),
+            known.bar_reason_for(&key_name("mallory"), now),
             Some(OwnerBan::KeptOff { .. })
         ));
-        assert_eq!(known.bar_reason_for(&key("alice"), now), None);
-        let opened = world.at("Leiden").inside().opened.clone();
+        assert_eq!(known.bar_reason_for(&key_name("alice"), now), None);
+        let opened = world.fake_site("Leiden").lock_state().opened.clone();
         assert_eq!(
             opened.iter().map(|tag| tag.job).collect::<Vec<_>>(),
             [OWN_PROBE_JOB]
@@ -102,15 +102,16 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
         let grid = GridSnapshotMaker::default().snapshot(&world.shared);
         let seen = grid.site(&site("Leiden")).expect("a site");
         assert_eq!(seen.acceptance, PlacementAcceptance::Open);
-        assert!(seen.owner_bar(Some(&key("mallory"))).is_some());
-        assert!(world.shared.live.is_barred_owner(&key("mallory")));
-        assert_eq!(told(&world, "succeeded"), 1);
-        let is_suspect = |world: &MemoryWorld| world.shared.live.is_barred_owner(&key("mallory"));
+        assert!(seen.ban_of_owner(Some(&key_name("mallory"))).is_some());
+        assert!(world.shared.live.is_barred_owner(&key_name("mallory")));
+        assert_eq!(count_own_probes(&world, "succeeded"), 1);
+        let is_suspect =
+            |world: &MemoryWorld| world.shared.live.is_barred_owner(&key_name("mallory"));
         world
-            .until("nobody is suspect any more", |world| !is_suspect(world))
+            .wait_until("nobody is suspect any more", |world| !is_suspect(world))
             .await;
         assert_eq!(
-            record(&world).bar_reason_for(&key("mallory"), world.shared.clock.now()),
+            leiden_record(&world).bar_reason_for(&key_name("mallory"), world.shared.clock.now()),
             None
         );
     });
@@ -118,16 +119,16 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
 
 #[test]
 fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        accuse(&world).await;
+        charge_until_unusable(&world).await;
         world
-            .until("it takes nothing", |world: &MemoryWorld| {
-                matches!(record(world).breaker, Breaker::Open { .. })
+            .wait_until("it takes nothing", |world: &MemoryWorld| {
+                matches!(leiden_record(world).breaker, Breaker::Open { .. })
             })
             .await;
-        let known = record(&world);
+        let known = leiden_record(&world);
         assert_eq!(known.last_notification.0, 1);
         let told = known
             .owed
@@ -147,11 +148,11 @@ fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
 
 #[test]
 fn a_probe_waits_for_a_site_that_does_not_answer() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().runs = true;
-        world.at("Leiden").inside().hanging = true;
+        world.fake_site("Leiden").lock_state().runs = true;
+        world.fake_site("Leiden").lock_state().hanging = true;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
         let contact = |w: &MemoryWorld| {
@@ -162,32 +163,32 @@ fn a_probe_waits_for_a_site_that_does_not_answer() {
                 .contact
         };
         world
-            .until("it does not answer", |world| !contact(world).is_answering())
+            .wait_until("it does not answer", |world| !contact(world).is_answering())
             .await;
-        accuse(&world).await;
-        assert!(record(&world).own_probe.is_some());
+        charge_until_unusable(&world).await;
+        assert!(leiden_record(&world).own_probe.is_some());
         assert_eq!(
-            record(&world).breaker,
+            leiden_record(&world).breaker,
             Breaker::Closed,
             "unknown is not failed"
         );
         tokio::time::sleep(Duration::from_millis(2 * OWN_PROBE_PATIENCE.0)).await;
         assert!(
-            record(&world).own_probe.is_some(),
+            leiden_record(&world).own_probe.is_some(),
             "it could not even be sent"
         );
-        world.at("Leiden").inside().hanging = false;
+        world.fake_site("Leiden").lock_state().hanging = false;
         world
-            .until("the probe is back", |world| {
-                record(world).own_probe.is_none()
+            .wait_until("the probe is back", |world| {
+                leiden_record(world).own_probe.is_none()
             })
             .await;
-        assert_eq!(record(&world).breaker, Breaker::Closed);
-        assert_eq!(told(&world, "succeeded"), 1);
+        assert_eq!(leiden_record(&world).breaker, Breaker::Closed);
+        assert_eq!(count_own_probes(&world, "succeeded"), 1);
     });
 }
 
-fn told(world: &MemoryWorld, how: &str) -> u64 {
+fn count_own_probes(world: &MemoryWorld, how: &str) -> u64 {
     world
         .shared
         .metrics
@@ -198,19 +199,22 @@ fn told(world: &MemoryWorld, how: &str) -> u64 {
 
 #[test]
 fn a_probe_that_was_not_sent_is_sent_again() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().runs = true;
-        world.at("Leiden").inside().unsent = 2;
-        accuse(&world).await;
+        world.fake_site("Leiden").lock_state().runs = true;
+        world.fake_site("Leiden").lock_state().unsent = 2;
+        charge_until_unusable(&world).await;
         world
-            .until("the probe is back", |world| {
-                record(world).own_probe.is_none()
+            .wait_until("the probe is back", |world| {
+                leiden_record(world).own_probe.is_none()
             })
             .await;
         assert_eq!(
-            (record(&world).breaker, told(&world, "succeeded")),
+            (
+                leiden_record(&world).breaker,
+                count_own_probes(&world, "succeeded")
+            ),
             (Breaker::Closed, 1)
         );
     });
@@ -218,12 +222,12 @@ fn a_probe_that_was_not_sent_is_sent_again() {
 
 #[test]
 fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().submit_time = Duration::from_secs(1_000);
-        accuse(&world).await;
-        world.at("Leiden").inside().hanging = true;
+        world.fake_site("Leiden").lock_state().submit_time = Duration::from_secs(1_000);
+        charge_until_unusable(&world).await;
+        world.fake_site("Leiden").lock_state().hanging = true;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
         let contact = |w: &MemoryWorld| {
@@ -234,14 +238,22 @@ fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
                 .contact
         };
         world
-            .until("it does not answer", |world| !contact(world).is_answering())
+            .wait_until("it does not answer", |world| !contact(world).is_answering())
             .await;
-        assert!(record(&world).own_probe.is_some(), "it is being submitted");
+        assert!(
+            leiden_record(&world).own_probe.is_some(),
+            "it is being submitted"
+        );
         world
-            .until("it is refused", |world| record(world).own_probe.is_none())
+            .wait_until("it is refused", |world| {
+                leiden_record(world).own_probe.is_none()
+            })
             .await;
         assert_eq!(
-            (record(&world).breaker, told(&world, "inconclusive")),
+            (
+                leiden_record(&world).breaker,
+                count_own_probes(&world, "inconclusive")
+            ),
             (Breaker::Closed, 1)
         );
     });
@@ -249,19 +261,23 @@ fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
 
 #[test]
 fn what_a_probe_that_is_given_up_has_told_by_then_counts() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().runs = true;
-        world.at("Leiden").inside().submit_time = Duration::from_millis(OWN_PROBE_PATIENCE.0);
-        accuse(&world).await;
+        world.fake_site("Leiden").lock_state().runs = true;
+        world.fake_site("Leiden").lock_state().submit_time =
+            Duration::from_millis(OWN_PROBE_PATIENCE.0);
+        charge_until_unusable(&world).await;
         world
-            .until("the probe is back", |world| {
-                record(world).own_probe.is_none()
+            .wait_until("the probe is back", |world| {
+                leiden_record(world).own_probe.is_none()
             })
             .await;
         assert_eq!(
-            (record(&world).breaker, told(&world, "succeeded")),
+            (
+                leiden_record(&world).breaker,
+                count_own_probes(&world, "succeeded")
+            ),
             (Breaker::Closed, 1)
         );
     });

@@ -28,7 +28,7 @@ impl ClusterActor {
     /// Half of the time that a claim has to start, if that is less: a claim that is given up must
     /// have shown by then that it waited.
     fn at_once_limit(&self) -> DurationMs {
-        let claims = self.shared.settings.job.claims_at([&self.name]);
+        let claims = self.shared.settings.job.claim_limits_at([&self.name]);
         AT_ONCE.min(DurationMs(claims.ready_within.0 / 2))
     }
 
@@ -54,13 +54,13 @@ impl ClusterActor {
                     self.behind.insert(*tag, since);
                     // An attempt that was to begin later has not waited for others before that.
                     let lasts = observed.asked_at.since(since) + SEEN_LATE >= at_once;
-                    if let Some(asked) = self.demand_of(*tag).filter(|_| lasts) {
+                    if let Some(asked) = self.demand_of_attempt(*tag).filter(|_| lasts) {
                         self.learn_wait(asked, why, at_once);
                     }
                 }
                 AttemptObservation::Ready(at_gate) => {
                     let at = at_gate.held_at - observed.clock;
-                    if let Some(asked) = self.demand_of(*tag) {
+                    if let Some(asked) = self.demand_of_attempt(*tag) {
                         self.learn_start(asked, at, at_once);
                     }
                 }
@@ -97,7 +97,7 @@ impl ClusterActor {
 
     /// Returns the partition, resources and time that an attempt asked for; `None` once its job
     /// knows that it has them.
-    fn demand_of(&self, tag: AttemptTag) -> Option<AttemptDemand> {
+    fn demand_of_attempt(&self, tag: AttemptTag) -> Option<AttemptDemand> {
         let view = self.shared.view.load();
         let holding = view
             .holdings
@@ -121,7 +121,7 @@ impl ClusterActor {
         if self
             .report
             .obtainable
-            .next_end()
+            .next_expiry()
             .is_none_or(|end| end > now)
         {
             return;
@@ -131,7 +131,7 @@ impl ClusterActor {
             .live
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         if ended {
-            self.shared.live.note_change();
+            self.shared.live.note_placement_change();
             self.shared.actors.co_allocator.request_look_of(&());
             self.shared.actors.claimer.request_look_of(&());
         }

@@ -12,7 +12,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptAtGate, AttemptObservation, QueuedAttempt};
 
 use crate::coallocator::GridSnapshotMaker;
-use crate::transfer::testing::{MemoryWorld, content, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, run_paused, site};
 
 const WORDS: PartitionOptionPrefixes = PartitionOptionPrefixes {
     partition: &["-p"],
@@ -20,7 +20,7 @@ const WORDS: PartitionOptionPrefixes = PartitionOptionPrefixes {
     reservation: &[],
 };
 
-fn short() -> PartitionAccount {
+fn short_partition() -> PartitionAccount {
     PartitionAccount {
         partition: Some("short".into()),
         account: None,
@@ -28,20 +28,20 @@ fn short() -> PartitionAccount {
 }
 
 /// Delft has partitions, and a claim two minutes to start.
-async fn world() -> MemoryWorld {
-    let world = MemoryWorld::set(&["Delft"], |settings| {
+async fn partitioned_world() -> MemoryWorld {
+    let world = MemoryWorld::with_settings(&["Delft"], |settings| {
         settings.default_policies.lanes = Some(WORDS);
         settings.job.claim_timeout = DurationMs::from_secs(120);
     });
-    world.at("Delft").inside().processors = 100;
-    world.at("Delft").inside().lane = Some(short());
+    world.fake_site("Delft").lock_state().processors = 100;
+    world.fake_site("Delft").lock_state().lane = Some(short_partition());
     world.settle().await;
     world.add_file("input", content(1), &["Delft"]).await;
     world
 }
 
 /// A job of so many processors for half an hour whose only attempt was just submitted.
-async fn submitted(world: &MemoryWorld, processors: u32) -> AttemptTag {
+async fn submit_job_of(world: &MemoryWorld, processors: u32) -> AttemptTag {
     world.place_job(1, content(1), "Delft").await;
     let now = world.shared.clock.now();
     let mut job = Job::clone(&world.shared.view.load().jobs[&JobId(1)]);
@@ -71,18 +71,22 @@ async fn submitted(world: &MemoryWorld, processors: u32) -> AttemptTag {
     tag
 }
 
-fn says(world: &MemoryWorld, tag: AttemptTag, observation: AttemptObservation) {
-    world.at("Delft").inside().attempts.insert(tag, observation);
+fn set_observation(world: &MemoryWorld, tag: AttemptTag, observation: AttemptObservation) {
+    world
+        .fake_site("Delft")
+        .lock_state()
+        .attempts
+        .insert(tag, observation);
 }
 
-fn waits_for(why: &str) -> AttemptObservation {
+fn waiting_observation(why: &str) -> AttemptObservation {
     AttemptObservation::Queued(QueuedAttempt {
         expected: None,
         behind: Some(why.into()),
     })
 }
 
-fn delft(world: &MemoryWorld) -> GridSite {
+fn delft_in_grid(world: &MemoryWorld) -> GridSite {
     GridSnapshotMaker::default()
         .snapshot(&world.shared)
         .site(&site("Delft"))
@@ -90,7 +94,7 @@ fn delft(world: &MemoryWorld) -> GridSite {
         .clone()
 }
 
-fn largest(world: &MemoryWorld) -> Option<u32> {
+fn largest_known_start(world: &MemoryWorld) -> Option<u32> {
     let report = world.shared.live.site_report(&site("Delft"))?;
     report
         .obtainable
@@ -99,47 +103,51 @@ fn largest(world: &MemoryWorld) -> Option<u32> {
 }
 
 /// Something large waits for Priority for so long that it is known, and since when.
-async fn known_to_wait(world: &MemoryWorld) -> (AttemptTag, Timestamp) {
-    let tag = submitted(world, 64).await;
+async fn learn_long_wait(world: &MemoryWorld) -> (AttemptTag, Timestamp) {
+    let tag = submit_job_of(world, 64).await;
     let asked_at = world.shared.clock.now();
-    says(world, tag, waits_for("Priority"));
+    set_observation(world, tag, waiting_observation("Priority"));
     world
-        .until("it is known to wait", |world| delft(world).waits.is_some())
+        .wait_until("it is known to wait", |world| {
+            delft_in_grid(world).waits.is_some()
+        })
         .await;
     (tag, asked_at)
 }
 
 #[test]
 fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
-    paused(|| async {
-        let world = world().await;
-        let (tag, asked_at) = known_to_wait(&world).await;
+    run_paused(|| async {
+        let world = partitioned_world().await;
+        let (tag, asked_at) = learn_long_wait(&world).await;
         let after = world.shared.clock.now().since(asked_at).0;
         assert!(
             (60_000..=66_000).contains(&after),
             "{after} ms after it was asked"
         );
-        let waits = delft(&world).waits.expect("a wait");
+        let waits = delft_in_grid(&world).waits.expect("a wait");
         let half_an_hour = DurationMs::from_secs(1_800);
         let wait = waits
-            .blocking_wait(&short(), &PartitionDemand::new(64, half_an_hour))
+            .blocking_wait(&short_partition(), &PartitionDemand::new(64, half_an_hour))
             .expect("kept back");
         assert_eq!(
             (&*wait.why, wait.asked_at.since(asked_at)),
             ("Priority", DurationMs(0))
         );
         assert_eq!(
-            waits.blocking_wait(&short(), &PartitionDemand::new(63, half_an_hour)),
+            waits.blocking_wait(&short_partition(), &PartitionDemand::new(63, half_an_hour)),
             None,
             "smaller"
         );
         // Nobody needs to ask the site any more, and what is placed there is looked at again.
-        says(&world, tag, AttemptObservation::Absent);
+        set_observation(&world, tag, AttemptObservation::Absent);
         world.finish_job(1).await;
         let given_up = world.shared.clock.now();
-        let changes = world.shared.live.change_count();
+        let changes = world.shared.live.placement_change_count();
         world
-            .until("it counts no more", |world| delft(world).waits.is_none())
+            .wait_until("it counts no more", |world| {
+                delft_in_grid(world).waits.is_none()
+            })
             .await;
         let after = world.shared.clock.now().since(given_up).0;
         assert!(
@@ -147,7 +155,7 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
             "{after} ms after it was given up"
         );
         assert!(
-            world.shared.live.change_count() > changes,
+            world.shared.live.placement_change_count() > changes,
             "whoever waits for a place is told"
         );
     });
@@ -155,48 +163,50 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
 
 #[test]
 fn what_waits_for_processors_alone_or_for_seconds_keeps_nothing_back() {
-    paused(|| async {
-        let world = world().await;
-        let tag = submitted(&world, 64).await;
-        says(&world, tag, waits_for("Priority"));
+    run_paused(|| async {
+        let world = partitioned_world().await;
+        let tag = submit_job_of(&world, 64).await;
+        set_observation(&world, tag, waiting_observation("Priority"));
         tokio::time::sleep(std::time::Duration::from_secs(50)).await;
-        says(
+        set_observation(
             &world,
             tag,
             AttemptObservation::Queued(QueuedAttempt::default()),
         );
         tokio::time::sleep(std::time::Duration::from_secs(300)).await;
-        assert_eq!(delft(&world).waits, None);
-        assert_eq!(largest(&world), None);
+        assert_eq!(delft_in_grid(&world).waits, None);
+        assert_eq!(largest_known_start(&world), None);
     });
 }
 
 #[test]
 fn the_largest_that_started_at_once_is_remembered() {
-    paused(|| async {
-        let world = world().await;
-        let tag = submitted(&world, 8).await;
+    run_paused(|| async {
+        let world = partitioned_world().await;
+        let tag = submit_job_of(&world, 8).await;
         let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
         let at_gate = AttemptAtGate {
             host: "n1".into(),
             since: held_at,
             held_at,
         };
-        says(&world, tag, AttemptObservation::Ready(at_gate));
+        set_observation(&world, tag, AttemptObservation::Ready(at_gate));
         world
-            .until("its start is seen", |world| largest(world) == Some(8))
+            .wait_until("its start is seen", |world| {
+                largest_known_start(world) == Some(8)
+            })
             .await;
-        assert_eq!(delft(&world).waits, None);
+        assert_eq!(delft_in_grid(&world).waits, None);
     });
 }
 
 #[test]
 fn what_started_after_a_wait_may_be_asked_for_again_soon() {
-    paused(|| async {
-        let world = world().await;
-        let (tag, asked_at) = known_to_wait(&world).await;
+    run_paused(|| async {
+        let world = partitioned_world().await;
+        let (tag, asked_at) = learn_long_wait(&world).await;
         let held_at = asked_at + DurationMs::from_secs(90);
-        says(
+        set_observation(
             &world,
             tag,
             AttemptObservation::Ready(AttemptAtGate {
@@ -206,7 +216,9 @@ fn what_started_after_a_wait_may_be_asked_for_again_soon() {
             }),
         );
         world
-            .until("it counts no more", |world| delft(world).waits.is_none())
+            .wait_until("it counts no more", |world| {
+                delft_in_grid(world).waits.is_none()
+            })
             .await;
         let after = world.shared.clock.now().since(asked_at).0;
         assert!(
@@ -218,11 +230,11 @@ fn what_started_after_a_wait_may_be_asked_for_again_soon() {
 
 #[test]
 fn what_was_got_an_hour_ago_is_forgotten() {
-    paused(|| async {
-        let world = world().await;
-        let tag = submitted(&world, 8).await;
+    run_paused(|| async {
+        let world = partitioned_world().await;
+        let tag = submit_job_of(&world, 8).await;
         let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
-        says(
+        set_observation(
             &world,
             tag,
             AttemptObservation::Ready(AttemptAtGate {
@@ -232,12 +244,16 @@ fn what_was_got_an_hour_ago_is_forgotten() {
             }),
         );
         world
-            .until("its start is seen", |world| largest(world) == Some(8))
+            .wait_until("its start is seen", |world| {
+                largest_known_start(world) == Some(8)
+            })
             .await;
-        says(&world, tag, AttemptObservation::Absent);
+        set_observation(&world, tag, AttemptObservation::Absent);
         world.finish_job(1).await;
         world
-            .until("it is forgotten", |world| largest(world).is_none())
+            .wait_until("it is forgotten", |world| {
+                largest_known_start(world).is_none()
+            })
             .await;
         assert!(world.shared.clock.now().since(held_at) >= DurationMs::from_secs(3_600));
     });

@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::count_call;
-use crate::coallocator::is_believed;
+use crate::coallocator::is_report_current;
 use crate::live_state::AttemptObservations;
 
 /// The pauses between two tries to reach a silent site, at first and at most.
@@ -62,7 +62,7 @@ impl ClusterActor {
 
     /// Returns when the site is to be asked for the attempts that live here. Where polls are rare,
     /// a payload that began in time must still be seen before its job gives it up.
-    fn attempts_due(&self, polled_at: Timestamp) -> Option<Timestamp> {
+    fn next_attempts_query(&self, polled_at: Timestamp) -> Option<Timestamp> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1)).min(settings.poll_interval);
         self.seen
@@ -70,7 +70,7 @@ impl ClusterActor {
     }
 
     /// Returns when the site is to be asked again; `None` while nobody needs to know.
-    pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_poll_time(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.polling {
             return None;
         }
@@ -82,7 +82,7 @@ impl ClusterActor {
             self.gauges.held.set(i64::from(self.seen.held_processors()));
             self.calm.note_activity();
             if self.seen.holdings.is_empty() {
-                self.show_state();
+                self.publish_state();
             }
         }
         let Some(polled_at) = self.polled_at else {
@@ -94,23 +94,28 @@ impl ClusterActor {
             let again = Some(polled_at + self.retry_pause());
             // The attempts are observed all the same.
             let says = self.half_silent || self.report.out_of_order;
-            let files = says.then(|| self.attempts_due(polled_at)).flatten();
+            let files = says.then(|| self.next_attempts_query(polled_at)).flatten();
             return again.into_iter().chain(files).min();
         }
         if self
             .shared
             .live
-            .doubted_at()
+            .all_answers_wanted_since()
             .is_some_and(|doubted| polled_at < doubted)
         {
             return Some(now);
         }
-        if self.shared.live.fresh_wanted(&self.name).is_some() {
+        if self
+            .shared
+            .live
+            .fresh_report_wanted_since(&self.name)
+            .is_some()
+        {
             return Some(now);
         }
         let settings = &self.shared.settings;
         let hinted = self.hinted.then(|| polled_at + HINT_GAP);
-        let live = self.attempts_due(polled_at);
+        let live = self.next_attempts_query(polled_at);
         // While a job waits, processors freed since the last answer are worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
         let pause = self
@@ -153,7 +158,7 @@ impl ClusterActor {
 
     /// Polls the site if it is time and no poll is under way.
     pub(super) fn poll_if_due(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
-        if self.next_poll(now).is_some_and(|time| time <= now) {
+        if self.next_poll_time(now).is_some_and(|time| time <= now) {
             self.poll_site(ctx);
         }
     }
@@ -217,7 +222,11 @@ impl ClusterActor {
                 }
             }
         };
-        let longest = self.shared.settings.information.timeout_of(&self.name);
+        let longest = self
+            .shared
+            .settings
+            .information
+            .query_timeout_of(&self.name);
         let answered = tokio::time::timeout(Duration::from_millis(longest.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |polled, this, ctx| {
             let polled = polled.unwrap_or_else(|_| PollOutcome::unanswered(now, longest));
@@ -288,7 +297,7 @@ impl ClusterActor {
         if self
             .shared
             .live
-            .take_fresh_wanted(&self.name, polled.asked_at)
+            .end_fresh_report_request(&self.name, polled.asked_at)
         {
             self.shared.actors.claimer.request_look_of(&());
         }
@@ -296,7 +305,7 @@ impl ClusterActor {
         concerned
             .iter()
             .for_each(|job| self.shared.actors.jobs.request_look_of(job));
-        self.take_stock_of_site(ctx);
+        self.do_due_work(ctx);
     }
 
     /// Takes in an answer. Returns the jobs that have something new to look at.
@@ -311,7 +320,7 @@ impl ClusterActor {
         self.report.out_of_order = false;
         if self.report.silent_since.take().is_some() {
             info!(site = %self.name, "the site answers again");
-            self.show_state();
+            self.publish_state();
         }
         let mut concerned = self.observe_contact(SiteQueryOutcome::Answered, now);
         if self.shared.live.is_isolated() {
@@ -319,17 +328,17 @@ impl ClusterActor {
             self.note_answers_again();
         }
         let idle = Some((asked_at, status.idle));
-        let corrected = self.shared.live.forget_refusals(&self.name, asked_at);
+        let corrected = self.shared.live.forget_refused_claims(&self.name, asked_at);
         // The same number is news where nobody believed the old one any more.
         let before = self.report.idle.as_ref();
-        let before = before.filter(|(at, _)| is_believed(&self.shared, *at, now));
+        let before = before.filter(|(at, _)| is_report_current(&self.shared, *at, now));
         let left_before = self.report.ebbs.iter().map(|ebb| &ebb.left);
         let changed = corrected
             || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i)
             || *self.report.idle_in != status.idle_in
             || left_before.ne(status.ebbs.iter().map(|ebb| &ebb.left));
         if changed {
-            self.shared.live.note_change();
+            self.shared.live.note_placement_change();
         }
         if changed && self.shared.live.is_placement_awaited() {
             self.shared.actors.co_allocator.request_look_of(&());
@@ -396,7 +405,7 @@ impl ClusterActor {
                 self.shared.settings.contact.unreachable_after
             );
         }
-        self.show_state();
+        self.publish_state();
         concerned
     }
 
@@ -411,7 +420,7 @@ impl ClusterActor {
         self.shared
             .live
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
-        self.shared.live.note_change();
+        self.shared.live.note_placement_change();
         self.handle_contact_change(contact, now);
         self.shared.actors.co_allocator.request_look_of(&());
         self.shared.actors.data_manager.request_look_of(&());
@@ -442,7 +451,7 @@ impl ClusterActor {
             self.gauges.idle.set(i64::from(idle.processors));
         }
         self.gauges.held.set(i64::from(self.seen.held_processors()));
-        self.show_state();
+        self.publish_state();
     }
 
     /// The contact that a report shows to others.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{AttemptTag, InstanceId, JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::{ReservationSerial, ReservationTag, TimeSpan};
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::site::site_command::SiteCommand;
@@ -50,7 +50,7 @@ pub(super) struct OwnInstances<'a> {
 }
 
 impl<'a> OwnInstances<'a> {
-    fn at_site(site: &dyn Site, shared: &'a SharedState) -> Self {
+    fn own_instances_at(site: &dyn Site, shared: &'a SharedState) -> Self {
         let former = if site.is_ours_alone() {
             &shared.former[..]
         } else {
@@ -62,13 +62,13 @@ impl<'a> OwnInstances<'a> {
         }
     }
 
-    fn has_reserved(&self, tag: &ReservationTag) -> bool {
+    fn is_own_reservation(&self, tag: &ReservationTag) -> bool {
         tag.instance == self.instance || self.former.contains(&tag.instance)
     }
 }
 
 /// Decides the fate of what was found under a tag.
-pub(super) fn decide_fate(
+pub(super) fn decide_attempt_action(
     tag: &AttemptTag,
     ours: OwnInstances<'_>,
     view: &CommittedView,
@@ -81,7 +81,7 @@ pub(super) fn decide_fate(
     let expected = job.map_or(instance, |job| {
         job.tag_of(instance, tag.component, tag.attempt).instance
     });
-    if tag.instance != expected && !bug(PlantedBug::TouchOthers) {
+    if tag.instance != expected && !is_planted(PlantedBug::TouchOthers) {
         // No job of ours knows what it did after its store was exported.
         let is_left = ours.former.contains(&tag.instance);
         return if is_left {
@@ -98,7 +98,7 @@ pub(super) fn decide_fate(
         return FoundAttemptAction::Leave;
     }
     match end_time_of(job) {
-        Some(at) if now >= at + keep && !bug(PlantedBug::KeepAttempts) => {
+        Some(at) if now >= at + keep && !is_planted(PlantedBug::KeepAttempts) => {
             FoundAttemptAction::Remove
         }
         Some(_) | None => FoundAttemptAction::End,
@@ -107,7 +107,7 @@ pub(super) fn decide_fate(
 
 /// Returns true if the reservation under this tag is of use to its job, or to those that share it,
 /// or may be.
-fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &SharedState) -> bool {
+fn is_reservation_needed(tag: &ReservationTag, site: &SiteName, shared: &SharedState) -> bool {
     if tag.instance != shared.instance {
         return false;
     }
@@ -116,8 +116,8 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &SharedState) -> boo
         let shared = view
             .sites
             .get(site)
-            .and_then(|record| record.shared_with(tag.serial));
-        return shared.is_some_and(SharedReservation::needs_lease);
+            .and_then(|record| record.shared_reservation_numbered(tag.serial));
+        return shared.is_some_and(SharedReservation::may_exist_at_site);
     }
     let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
     let reservation = job.and_then(|job| job.reservation.as_deref());
@@ -125,7 +125,7 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &SharedState) -> boo
 }
 
 /// Lists the reservations that a site should have for jobs whose rounds have not begun there.
-fn reserved_at(
+fn expected_job_reservations(
     site: &SiteName,
     shared: &SharedState,
 ) -> BTreeMap<ReservationTag, (JobId, TimeSpan)> {
@@ -155,12 +155,12 @@ fn reserved_at(
 /// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
 /// outcome: a job that gets the report too early or too late ignores it, and a job that is just
 /// being rebuilt gets it at the next look.
-fn report_losses(
+fn report_lost_reservations(
     site: &SiteName,
     shared: &SharedState,
     lost: &BTreeMap<ReservationTag, (JobId, TimeSpan)>,
 ) {
-    let promised = reserved_at(site, shared);
+    let promised = expected_job_reservations(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
         let Some(addr) = shared.actors.jobs.addr(job) else {
             continue;
@@ -199,12 +199,12 @@ async fn compare_reservations(
     let mut gone = record
         .map(|record| expected_reservations(&record, shared.clock.now()))
         .unwrap_or_default();
-    let mut lost = reserved_at(site.name(), shared);
+    let mut lost = expected_job_reservations(site.name(), shared);
     let mut orphans = BTreeSet::new();
     let mut changed = BTreeSet::new();
-    let ours = OwnInstances::at_site(site, shared);
+    let ours = OwnInstances::own_instances_at(site, shared);
     let listed = granting.list().await?.into_iter();
-    for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
+    for (tag, seen) in listed.filter(|(tag, _)| ours.is_own_reservation(tag)) {
         let is_known = tag.is_shared() && tag.instance == shared.instance;
         let expected = if is_known {
             gone.remove(&tag.serial)
@@ -217,7 +217,7 @@ async fn compare_reservations(
         if lost.get(&tag).is_some_and(|(_, span)| seen.has_span(*span)) {
             lost.remove(&tag);
         }
-        if is_needed(&tag, site.name(), shared) {
+        if is_reservation_needed(&tag, site.name(), shared) {
             continue;
         }
         if seen_before.contains(&tag) {
@@ -234,7 +234,7 @@ async fn compare_reservations(
             orphans.insert(tag);
         }
     }
-    report_losses(site.name(), shared, &lost);
+    report_lost_reservations(site.name(), shared, &lost);
     Ok(ReservationDifferences {
         orphans,
         gone: gone.into_keys().collect(),
@@ -252,7 +252,7 @@ fn end_time_of(job: &Job) -> Option<Timestamp> {
 }
 
 impl ClusterActor {
-    pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_reconcile_time(&self, now: Timestamp) -> Option<Timestamp> {
         // A full site is reconciled too, which empties it.
         let reaches = self.contact.contact().is_answering() || self.report.out_of_order;
         if self.reconciling || !reaches {
@@ -261,7 +261,7 @@ impl ClusterActor {
         match self.reconciled_at {
             None => Some(now),
             Some(at) => {
-                let wanted = self.has_anything();
+                let wanted = self.may_have_own_work();
                 wanted.then(|| at + self.reconcile_pause())
             }
         }
@@ -281,45 +281,46 @@ impl ClusterActor {
 
     /// Returns true if anything of ours may be there: otherwise no timer runs. What jobs left may
     /// outlast their records.
-    fn has_anything(&self) -> bool {
+    fn may_have_own_work(&self) -> bool {
         let view = self.shared.view.load();
-        (self.left_there && !bug(PlantedBug::SweepForJobsOnly))
+        (self.left_there && !is_planted(PlantedBug::SweepForJobsOnly))
             || !view.jobs.is_empty()
             || self
                 .record
                 .state()
                 .shared
                 .iter()
-                .any(SharedReservation::needs_lease)
+                .any(SharedReservation::may_exist_at_site)
             || view.holdings.contains_key(&self.name)
     }
 
-    pub(super) fn reconcile_due(&self, now: Timestamp) -> bool {
-        self.next_reconcile(now).is_some_and(|time| time <= now)
+    pub(super) fn is_reconcile_due(&self, now: Timestamp) -> bool {
+        self.next_reconcile_time(now)
+            .is_some_and(|time| time <= now)
     }
 
-    pub(super) fn start_sweep(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn start_reconcile(&mut self, ctx: &mut Context<Self>) {
         self.reconciling = true;
         let site = self.site.clone();
         let shared = self.shared.clone();
-        let sweep = sweep_site(site, shared, self.orphans.clone(), self.stuck.clone());
+        let sweep = reconcile_site(site, shared, self.orphans.clone(), self.stuck.clone());
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok(swept) => this.apply_sweep(swept, ctx),
+                Ok(swept) => this.apply_reconcile(swept, ctx),
                 Err(error) => {
                     this.unfinished = this.unfinished.saturating_add(1);
                     info!(site = %this.name, %error, "could not reconcile; again later");
                 }
             }
             this.reconcile_probes(ctx);
-            this.set_wake(ctx, now);
+            this.set_wake_timer(ctx, now);
         }));
     }
 
-    fn apply_sweep(&mut self, swept: ReconcileOutcome, ctx: &mut Context<Self>) {
+    fn apply_reconcile(&mut self, swept: ReconcileOutcome, ctx: &mut Context<Self>) {
         let ReconcileOutcome {
             ended,
             left_there,
@@ -370,7 +371,7 @@ impl ClusterActor {
 }
 
 /// Looks at everything that is at a site; ends and removes what is nobody's.
-async fn sweep_site(
+async fn reconcile_site(
     site: Arc<dyn Site>,
     shared: Arc<SharedState>,
     seen_before: BTreeSet<ReservationTag>,
@@ -378,7 +379,7 @@ async fn sweep_site(
 ) -> Result<ReconcileOutcome, SiteError> {
     let found = site.list_attempts().await?;
     let keep = shared.settings.keep_attempts;
-    let ours = OwnInstances::at_site(&*site, &shared);
+    let ours = OwnInstances::own_instances_at(&*site, &shared);
     let mut strays = Vec::new();
     let mut left_there = false;
     let mut living = false;
@@ -388,13 +389,13 @@ async fn sweep_site(
         for tag in some.iter().copied() {
             let view = shared.view.load();
             let state = view.sites.get(site.name()).map(AsRef::as_ref);
-            if own_probe::is_under_way(&tag, state) {
+            if own_probe::is_current_probe(&tag, state) {
                 left_there = true;
                 continue;
             }
             drop(view);
             // The decision uses the view of this moment: a job may have begun a new attempt.
-            match decide_fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
+            match decide_attempt_action(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
                 FoundAttemptAction::Leave => left_there |= tag.instance == shared.instance,
                 FoundAttemptAction::End => strays.push(tag),
                 FoundAttemptAction::Remove => removals.push(remove_attempt_files(&*site, tag)),
@@ -402,7 +403,7 @@ async fn sweep_site(
         }
         let removed = futures_util::future::join_all(removals).await;
         living |= removed.iter().any(|(_, removed)| is_being_ended(removed));
-        stuck.append(&mut collect_stuck(&*site, removed, &told).await?);
+        stuck.append(&mut collect_stuck_attempts(&*site, removed, &told).await?);
     }
     let leases = compare_reservations(&*site, &shared, &seen_before).await?;
     let mut ended = 0;
@@ -410,7 +411,7 @@ async fn sweep_site(
         let status = site.status(&strays).await?;
         for (tag, seen) in status.attempts.iter().filter(|(_, seen)| is_alive(seen)) {
             warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
-            match end_stray(&*site, *tag).await {
+            match end_stray_attempt(&*site, *tag).await {
                 Ok(()) => ended += 1,
                 // The others are ended all the same.
                 Err(error) => {
@@ -437,7 +438,7 @@ fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
 
 /// Collects the attempts that could not be removed. One that stays must not keep the others from
 /// their end, and is logged once.
-async fn collect_stuck(
+async fn collect_stuck_attempts(
     site: &dyn Site,
     removed: Vec<(AttemptTag, Result<(), SiteError>)>,
     told: &BTreeSet<AttemptTag>,
@@ -470,13 +471,13 @@ async fn remove_attempt_files(
     tag: AttemptTag,
 ) -> (AttemptTag, Result<(), SiteError>) {
     let removed = async {
-        end_stray(site, tag).await?;
+        end_stray_attempt(site, tag).await?;
         site.remove_attempt(tag).await
     };
     (tag, removed.await)
 }
 
-async fn end_stray(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
+async fn end_stray_attempt(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
     site.decide_gate(tag, &GateDecision::Void).await?;
     site.cancel(tag, None).await
 }
@@ -546,7 +547,7 @@ mod tests {
                 instance: us,
                 former,
             };
-            decide_fate(
+            decide_attempt_action(
                 &tag,
                 ours,
                 &CommittedView::default(),

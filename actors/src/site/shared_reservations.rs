@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ReservationName, SiteName};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::{ReservationOutcome, ReservationSerial, ReservationTag, TimeSpan};
 use cospan_domain::site::joint_reservation;
 use cospan_domain::site::shared_reservation::{
@@ -19,7 +19,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{Site, SiteCallKind, SiteError, TaggedReservationRequest};
 
 use super::ClusterActor;
-use super::calls::outcome_label;
+use super::calls::call_outcome_label;
 use crate::chaos::{self, CrashPoint};
 
 /// The time for which the site keeps a reservation that is not confirmed.
@@ -44,7 +44,7 @@ impl PreparedSharedCall {
             _ => shared.wish.length,
         };
         // Calls are not numbered one after the other: the same call may be made again.
-        let request = shared.request(length);
+        let request = shared.build_request(length);
         let order = TaggedReservationRequest {
             tag,
             number: 1,
@@ -56,7 +56,7 @@ impl PreparedSharedCall {
 
     /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
     /// and its answer may have been lost.
-    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
+    async fn make_call(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let granting = site
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
@@ -69,7 +69,7 @@ impl PreparedSharedCall {
                 }),
                 None => {
                     let granted = granting.request(order).await.map(ReservationOutcome::from);
-                    if bug(PlantedBug::ConfirmShared) {
+                    if is_planted(PlantedBug::ConfirmShared) {
                         granting.confirm(order.tag).await?;
                     }
                     granted
@@ -125,21 +125,21 @@ impl ClusterActor {
         let tag = ReservationTag::shared(self.shared.instance, serial);
         let question = PreparedSharedCall::new_call(shared, asked, tag);
         self.asking_shared = true;
-        chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
+        chaos::reach_for_effect(asked.name(), CrashPoint::BeforeEffect);
         let permits = self.calls.clone();
         let site = self.site.clone();
         let put = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
                 return Err(SiteError::NotSent("the site's calls are closed".into()));
             };
-            let answer = question.put_to(&*site).await;
+            let answer = question.make_call(&*site).await;
             Ok((question, answer))
         };
         ctx.spawn(put.into_actor(self).map(move |put, this, ctx| {
-            chaos::reach_for(asked.name(), CrashPoint::AfterEffect);
+            chaos::reach_for_effect(asked.name(), CrashPoint::AfterEffect);
             this.asking_shared = false;
             let outcome = put.ok().and_then(|(question, answer)| {
-                let labels = [SiteCallKind::Reserve.as_str(), outcome_label(&answer)];
+                let labels = [SiteCallKind::Reserve.as_str(), call_outcome_label(&answer)];
                 this.shared
                     .metrics
                     .site_calls
@@ -216,13 +216,15 @@ impl ClusterActor {
     }
 
     /// Shows the number of reservations at the site, and counts refused and lost ones.
-    pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
+    pub(super) fn count_shared_reservations(&self, record: &SiteRecord, events: &[SiteEvent]) {
         let metrics = &self.shared.metrics.reservations;
         let site = self.name.as_str();
         let held = record
             .shared
             .iter()
-            .filter(|shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some())
+            .filter(|shared: &&SharedReservation| {
+                shared.may_exist_at_site() && shared.granted.is_some()
+            })
             .count();
         if record.last_shared > ReservationSerial(0) {
             metrics
@@ -262,6 +264,6 @@ pub(super) fn expected_reservations(
         .iter()
         .filter(|shared| shared.stage == SharedReservationStage::Confirmed);
     let kept = kept.filter(|shared| !shared.is_over(now));
-    kept.filter_map(|shared| Some((shared.serial, shared.lease()?)))
+    kept.filter_map(|shared| Some((shared.serial, shared.reserved_span()?)))
         .collect()
 }

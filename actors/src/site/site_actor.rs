@@ -93,7 +93,7 @@ impl ClusterActor {
         let gauges = SiteGauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
         let schedule = RoundTripSchedule::new(&shared, &name);
-        let bidder = SiteBidState::new(shared.deductions.lock().number_of(&name));
+        let bidder = SiteBidState::new(shared.deductions.lock_ledgers().ledger_number(&name));
         Self {
             name,
             site,
@@ -135,40 +135,40 @@ impl ClusterActor {
     }
 
     /// Takes stock: polls if it is time, and sets the next time.
-    pub(super) fn take_stock_of_site(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take_look();
+    pub(super) fn do_due_work(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_owed_look();
         let now = self.now();
         self.forget_waits(now);
         self.poll_if_due(now, ctx);
-        if self.reconcile_due(now) {
-            self.start_sweep(ctx);
+        if self.is_reconcile_due(now) {
+            self.start_reconcile(ctx);
         }
         self.measure_if_due(now, ctx);
         self.commit_record(ctx);
         self.look_for_no_shows(now, ctx);
         self.advance_joint_parts(ctx);
         self.call_shared_reservations(ctx);
-        self.probe_by_ourselves(ctx);
-        self.set_wake(ctx, now);
+        self.advance_own_probe(ctx);
+        self.set_wake_timer(ctx, now);
     }
 
     /// Sets the next time to look. A timer that runs out too early costs only a look, less than
     /// setting it anew whenever that time moves away.
-    pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
+    pub(super) fn set_wake_timer(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         if self.record_due.is_some_and(|due| due <= now) {
             // A breaker, a window, an override or an owner's bar may be over.
             self.publish_barred_owners(self.record.state());
             self.shared.actors.co_allocator.request_look_of(&());
-            self.show_state();
+            self.publish_state();
         }
         let parameters = &self.shared.settings.site;
         self.record_due = SiteMachine::next_wake(self.record.state(), parameters, now);
         let due = [
-            self.next_poll(now),
-            self.next_reconcile(now),
+            self.next_poll_time(now),
+            self.next_reconcile_time(now),
             self.next_measurement(),
             self.record_due,
-            self.report.obtainable.next_end(),
+            self.report.obtainable.next_expiry(),
         ];
         let Some(next) = due.into_iter().flatten().min() else {
             return;
@@ -185,7 +185,7 @@ impl ClusterActor {
 
     fn wake_up(&mut self, ctx: &mut Context<Self>) {
         self.wake = None;
-        self.take_stock_of_site(ctx);
+        self.do_due_work(ctx);
     }
 }
 
@@ -198,12 +198,12 @@ impl Actor for ClusterActor {
         if let Some(mut changes) = self.site.changes() {
             ctx.add_stream(hint_stream(&mut changes));
         }
-        self.count_shared(self.record.state(), &[]);
+        self.count_shared_reservations(self.record.state(), &[]);
         self.publish_barred_owners(self.record.state());
         self.shared
             .live
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
-        self.take_stock_of_site(ctx);
+        self.do_due_work(ctx);
     }
 }
 
@@ -223,7 +223,7 @@ impl StreamHandler<SiteChangeHint> for ClusterActor {
         self.calm.note_activity();
         let now = self.now();
         self.poll_if_due(now, ctx);
-        self.set_wake(ctx, now);
+        self.set_wake_timer(ctx, now);
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
@@ -236,6 +236,6 @@ impl Handler<LookAgain> for ClusterActor {
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Cluster);
-        self.take_stock_of_site(ctx);
+        self.do_due_work(ctx);
     }
 }

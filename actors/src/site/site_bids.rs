@@ -14,7 +14,7 @@ use imbl::OrdMap;
 
 use super::ClusterActor;
 use crate::chaos;
-use crate::coallocator::{CoAllocator, believed_idle, ebbs_from_now, holding_sums};
+use crate::coallocator::{CoAllocator, believed_idle, idle_drops_from_now, sum_holdings};
 use crate::supervision::ActorKind;
 
 /// The number of jobs that a site remembers; for others it asks for the requirements again.
@@ -113,7 +113,7 @@ impl SiteBidState {
 }
 
 impl HoldingSumCache {
-    fn is_of(
+    fn is_sum_of(
         &self,
         holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
         asked_at: Timestamp,
@@ -128,7 +128,7 @@ impl HoldingSumCache {
 }
 
 impl ClusterActor {
-    /// Counts as a snapshot does (see [`cospan_domain::placement::GridSite::usable_for`]).
+    /// Counts as a snapshot does (see [`cospan_domain::placement::GridSite::usable_resources_for`]).
     fn usable_resources_for(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
         let belief = believed_idle(&self.shared, &self.name, &self.report, now)?;
         let shape = self.report.shape.as_ref()?;
@@ -139,9 +139,9 @@ impl ClusterActor {
             .bidder
             .held
             .as_ref()
-            .is_some_and(|held| held.is_of(holdings, asked_at))
+            .is_some_and(|held| held.is_sum_of(holdings, asked_at))
         {
-            let (pending, ours, _) = holding_sums(holdings, Some(asked_at), now);
+            let (pending, ours, _) = sum_holdings(holdings, Some(asked_at), now);
             self.bidder.held = Some(HoldingSumCache {
                 holdings: holdings.cloned(),
                 asked_at,
@@ -159,9 +159,9 @@ impl ClusterActor {
             .unwrap_or_default();
         let mut idle = belief.idle;
         if !self.report.ebbs.is_empty() {
-            let ebbs = ebbs_from_now(&self.report, now);
+            let ebbs = idle_drops_from_now(&self.report, now);
             if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
-                idle.cut_to(&ebb.left);
+                idle.limit_to(&ebb.left);
             }
         }
         let mut usable = quota.usable_resources(&shape.total, &idle, &held.ours);
@@ -178,7 +178,9 @@ impl ClusterActor {
         let JobAnnouncement { key, ground, .. } = told;
         let remembered;
         let asked = match (
-            self.bidder.desk.announce(key.job, told.asked.as_ref()),
+            self.bidder
+                .desk
+                .record_announcement(key.job, told.asked.as_ref()),
             &told.asked,
         ) {
             // The remembered requirements are the same.
@@ -193,11 +195,11 @@ impl ClusterActor {
         let mut free = self
             .usable_resources_for(asked.request().holding_time(), told.at)
             .unwrap_or_default();
-        let mut ledgers = self.shared.deductions.lock();
-        if let Some(promised) = ledgers.ledger(self.bidder.ledger) {
+        let mut ledgers = self.shared.deductions.lock_ledgers();
+        if let Some(promised) = ledgers.deductions_by_number(self.bidder.ledger) {
             promised.subtract_others(&mut free, key);
         }
-        let answer = asked.answer_at(ground, site, &free);
+        let answer = asked.answer_for_site(ground, site, &free);
         if let Ok(given) = &answer {
             let deducted = DeductedAmounts::for_proposal(given.resources.clone());
             if !ledgers.deduct(key, self.bidder.ledger, deducted) {
@@ -212,7 +214,7 @@ impl ClusterActor {
         self.bidder.desk.forget(key.job);
         self.shared
             .deductions
-            .lock()
+            .lock_ledgers()
             .release_site(key, self.bidder.ledger);
     }
 }
@@ -248,7 +250,7 @@ impl Handler<BiddingMessage> for ClusterActor {
                 if self
                     .shared
                     .deductions
-                    .lock()
+                    .lock_ledgers()
                     .deduct_acknowledged(&key, at, deducted)
                 {
                     reply.do_send(BidReply {

@@ -49,7 +49,7 @@ impl SiteGauges {
     }
 
     /// Shows that the site is in this state, and in no other.
-    pub(super) fn show_state(&self, state: &str) {
+    pub(super) fn set_state_gauges(&self, state: &str) {
         for (name, gauge) in STATES.iter().zip(&self.states) {
             gauge.set(i64::from(*name == state));
         }

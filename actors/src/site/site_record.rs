@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::{
@@ -74,7 +74,7 @@ pub struct NotificationSent(pub SiteNotificationId);
 type SiteRecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
 
 impl ClusterActor {
-    fn execute_on_record(
+    fn execute_command(
         &mut self,
         command: SiteCommand,
         ctx: &mut Context<Self>,
@@ -85,7 +85,7 @@ impl ClusterActor {
         Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Past)) })
     }
 
-    pub(super) fn draw_jitter(&self) -> PerMillion {
+    pub(super) fn draw_jitter_share(&self) -> PerMillion {
         PerMillion((self.shared.chance.draw_bits(RandomPurpose::Jitter) % 1_000_000) as u32)
     }
 
@@ -97,7 +97,7 @@ impl ClusterActor {
             .map(|(owner, _)| owner.clone())
             .collect();
         if self.shared.live.set_barred_owners(&self.name, suspects) {
-            self.shared.live.note_change();
+            self.shared.live.note_placement_change();
             self.shared.actors.co_allocator.request_look_of(&());
         }
     }
@@ -121,30 +121,30 @@ impl ClusterActor {
             old: Some(self.record.state().clone()),
             new: next.clone(),
         };
-        let questions = chaos::due_calls_of(&next);
-        chaos::reach_for("Site", CrashPoint::BeforeJournal);
-        chaos::reach_each(&questions, CrashPoint::BeforeJournal);
+        let questions = chaos::due_site_call_names(&next);
+        chaos::reach_for_effect("Site", CrashPoint::BeforeJournal);
+        chaos::reach_for_effects(&questions, CrashPoint::BeforeJournal);
         let append = self.shared.journal().send(AppendChange(change));
         ctx.spawn(
             append
                 .into_actor(self)
                 .map(move |result, this, ctx| match result {
                     Ok(Ok(_)) => {
-                        chaos::reach_for("Site", CrashPoint::AfterJournal);
-                        chaos::reach_each(&questions, CrashPoint::AfterJournal);
+                        chaos::reach_for_effect("Site", CrashPoint::AfterJournal);
+                        chaos::reach_for_effects(&questions, CrashPoint::AfterJournal);
                         if !answers.is_empty() {
-                            chaos::reach_for("Site", CrashPoint::BeforeAnswer);
+                            chaos::reach_for_effect("Site", CrashPoint::BeforeAnswer);
                         }
-                        this.count_shared(&next, &events);
+                        this.count_shared_reservations(&next, &events);
                         this.publish_barred_owners(&next);
                         this.record.finish_write(next, answers);
-                        this.show_state();
+                        this.publish_state();
                         let now = this.now();
-                        this.set_wake(ctx, now);
+                        this.set_wake_timer(ctx, now);
                         this.commit_record(ctx);
                         this.advance_joint_parts(ctx);
                         this.call_shared_reservations(ctx);
-                        this.probe_by_ourselves(ctx);
+                        this.advance_own_probe(ctx);
                     }
                     Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                         let stored = this.shared.view.load().sites.get(&this.name).cloned();
@@ -165,8 +165,8 @@ impl Handler<ErrorCharge> for ClusterActor {
         chaos::enter_handler(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we may be cut off.
         let unheard = matches!(self.contact.contact(), SiteContact::NeverAnswered);
-        let isolated =
-            (self.shared.live.is_isolated() || unheard) && !bug(PlantedBug::ChargeWhenCutOff);
+        let isolated = (self.shared.live.is_isolated() || unheard)
+            && !is_planted(PlantedBug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
             self.shared
                 .metrics
@@ -180,9 +180,9 @@ impl Handler<ErrorCharge> for ClusterActor {
             class: charge.class,
             detail: charge.detail,
             isolated,
-            jitter: self.draw_jitter(),
+            jitter: self.draw_jitter_share(),
         };
-        self.execute_on_record(command, ctx)
+        self.execute_command(command, ctx)
     }
 }
 
@@ -210,7 +210,7 @@ impl Handler<SiteCommandMessage> for ClusterActor {
 
     fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> SiteRecordAnswer {
         chaos::enter_handler(ActorKind::Cluster);
-        self.execute_on_record(
+        self.execute_command(
             SiteCommand::Operate {
                 by: message.by,
                 what: message.what,
@@ -230,7 +230,7 @@ impl Handler<AskAdmission> for ClusterActor {
             owner,
             may_probe,
         } = message;
-        self.execute_on_record(
+        self.execute_command(
             SiteCommand::StartProbe {
                 probe,
                 owner: Some(owner),

@@ -19,13 +19,13 @@ use futures_util::future::BoxFuture;
 
 use crate::coallocator::GridSnapshotMaker;
 use crate::site::{ErrorCharge, InspectionState, SiteCallMessage, inspect_file};
-use crate::transfer::testing::{MemoryWorld, content, key, path, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, key, path, run_paused, site};
 
-fn grid(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
+fn grid_snapshot(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
     GridSnapshotMaker::default().snapshot(&world.shared)
 }
 
-fn contact(world: &MemoryWorld, name: &str) -> SiteContact {
+fn contact_of(world: &MemoryWorld, name: &str) -> SiteContact {
     world
         .shared
         .live
@@ -34,7 +34,7 @@ fn contact(world: &MemoryWorld, name: &str) -> SiteContact {
         .contact
 }
 
-fn asked_at(world: &MemoryWorld, name: &str) -> u64 {
+fn last_asked_at(world: &MemoryWorld, name: &str) -> u64 {
     let report = world
         .shared
         .live
@@ -49,16 +49,16 @@ fn asked_at(world: &MemoryWorld, name: &str) -> u64 {
 
 #[test]
 fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
-        world.at("Leiden").inside().hanging = true;
+        world.fake_site("Leiden").lock_state().hanging = true;
         let began = world.shared.clock.now();
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let grid = grid(&world);
+            let grid = grid_snapshot(&world);
             let now = world.shared.clock.now();
             for name in ["Delft", "Utrecht"] {
                 let seen = grid.site(&site(name)).expect("a site");
@@ -68,47 +68,53 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
             }
         }
         let unreachable = PlacementAcceptance::Closed(PlacementHindrance::Unreachable);
-        let seen = grid(&world)
+        let seen = grid_snapshot(&world)
             .site(&site("Leiden"))
             .expect("a site")
             .acceptance;
         assert_eq!(seen, unreachable, "since {began:?}");
-        world.at("Leiden").inside().hanging = false;
+        world.fake_site("Leiden").lock_state().hanging = false;
         world
-            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .wait_until("it answers again", |w| {
+                contact_of(w, "Leiden").is_answering()
+            })
             .await;
     });
 }
 
 /// How long a site that hangs for one query is without an answer.
-async fn pause_of(world: &MemoryWorld, name: &str) -> u64 {
-    let last = asked_at(world, name);
-    world.at(name).inside().hanging = true;
+async fn pause_after_hang(world: &MemoryWorld, name: &str) -> u64 {
+    let last = last_asked_at(world, name);
+    world.fake_site(name).lock_state().hanging = true;
     world.shared.live.set_placement_awaited(true);
     world.shared.actors.clusters.request_look_of_all();
     world
-        .until("it hangs", |world| world.at(name).inside().hung > 0)
+        .wait_until("it hangs", |world| {
+            world.fake_site(name).lock_state().hung > 0
+        })
         .await;
-    world.at(name).inside().hanging = false;
+    world.fake_site(name).lock_state().hanging = false;
     let hung_at = world.shared.clock.now();
     world
-        .until("it is asked again", |world| asked_at(world, name) > last)
+        .wait_until("it is asked again", |world| {
+            last_asked_at(world, name) > last
+        })
         .await;
-    asked_at(world, name) - hung_at.0
+    last_asked_at(world, name) - hung_at.0
 }
 
 #[test]
 fn each_site_is_asked_again_after_its_own_time_out() {
-    paused(|| async {
-        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
+    run_paused(|| async {
+        let world = MemoryWorld::with_settings(&["Delft", "Leiden"], |settings| {
             settings
                 .information
                 .query_timeouts
                 .insert(site("Delft"), DurationMs(1_000));
         });
         world.settle().await;
-        let own = pause_of(&world, "Delft").await;
-        let common = pause_of(&world, "Leiden").await;
+        let own = pause_after_hang(&world, "Delft").await;
+        let common = pause_after_hang(&world, "Leiden").await;
         // A second passes before one that did not answer is asked again.
         assert!((1_900..=2_100).contains(&own), "{own} ms");
         assert!((10_900..=11_100).contains(&common), "{common} ms");
@@ -117,37 +123,38 @@ fn each_site_is_asked_again_after_its_own_time_out() {
 
 #[test]
 fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        let busy = asked_at(&world, "Leiden");
-        let idle = asked_at(&world, "Delft");
+        let busy = last_asked_at(&world, "Leiden");
+        let idle = last_asked_at(&world, "Delft");
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
         let expiry = world.shared.settings.information_expiry.0;
         world
-            .until("it is asked again", |w| asked_at(w, "Leiden") > busy)
+            .wait_until("it is asked again", |w| last_asked_at(w, "Leiden") > busy)
             .await;
-        let pause = asked_at(&world, "Leiden") - busy;
+        let pause = last_asked_at(&world, "Leiden") - busy;
         assert!(pause < expiry, "{pause} ms");
         tokio::time::sleep(Duration::from_millis(3 * expiry)).await;
-        assert_eq!(asked_at(&world, "Delft"), idle, "nobody needs to know");
-        let age = world.shared.clock.now().0 - asked_at(&world, "Leiden");
+        assert_eq!(last_asked_at(&world, "Delft"), idle, "nobody needs to know");
+        let age = world.shared.clock.now().0 - last_asked_at(&world, "Leiden");
         assert!(age < expiry, "{age} ms");
     });
 }
 
 #[test]
 fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
-    paused(|| async {
-        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
+    run_paused(|| async {
+        let world = MemoryWorld::with_settings(&["Delft", "Leiden"], |settings| {
             settings.information_expiry = DurationMs::from_secs(60);
         });
-        world.at("Leiden").inside().ours_alone = true;
+        world.fake_site("Leiden").lock_state().ours_alone = true;
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
-        let asked = |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| asked_at(world, name));
+        let asked =
+            |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| last_asked_at(world, name));
         let interval = world.shared.settings.poll_interval;
         let mut looks = [0, 0];
         let mut before = asked(&world);
@@ -163,23 +170,25 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
         // Jobs that come there make it worth knowing again.
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let placed = asked_at(&world, "Leiden");
+        let placed = last_asked_at(&world, "Leiden");
         world
-            .until("it is asked", |world| asked_at(world, "Leiden") > placed)
-            .await;
-        let first = asked_at(&world, "Leiden");
-        world
-            .until("it is asked again", |world| {
-                asked_at(world, "Leiden") > first
+            .wait_until("it is asked", |world| {
+                last_asked_at(world, "Leiden") > placed
             })
             .await;
-        assert!(asked_at(&world, "Leiden") - first <= interval.0 + 100);
+        let first = last_asked_at(&world, "Leiden");
+        world
+            .wait_until("it is asked again", |world| {
+                last_asked_at(world, "Leiden") > first
+            })
+            .await;
+        assert!(last_asked_at(&world, "Leiden") - first <= interval.0 + 100);
     });
 }
 
 #[test]
 fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         let held = |world: &MemoryWorld| {
@@ -195,15 +204,19 @@ fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
         spec.components[0].resources = Resources::processors(3);
         job.spec = Arc::new(spec);
         world.change_job(1, job).await;
-        world.until("it is shown", |world| held(world) == 3).await;
+        world
+            .wait_until("it is shown", |world| held(world) == 3)
+            .await;
         world.finish_job(1).await;
-        world.until("nothing is", |world| held(world) == 0).await;
+        world
+            .wait_until("nothing is", |world| held(world) == 0)
+            .await;
     });
 }
 
 #[test]
 fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         let shown = |world: &MemoryWorld, state: &str| {
@@ -243,38 +256,46 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
                 .expect("taken");
         }
         world
-            .until("it takes nothing", |world| shown(world, "unusable"))
+            .wait_until("it takes nothing", |world| shown(world, "unusable"))
             .await;
-        let asked = asked_at(&world, "Leiden");
+        let asked = last_asked_at(&world, "Leiden");
         world
-            .until("it is tried", |world| shown(world, "probing"))
+            .wait_until("it is tried", |world| shown(world, "probing"))
             .await;
-        assert_eq!(asked_at(&world, "Leiden"), asked, "nobody needed to know");
+        assert_eq!(
+            last_asked_at(&world, "Leiden"),
+            asked,
+            "nobody needed to know"
+        );
     });
 }
 
 #[test]
 fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
-        world.at("Leiden").inside().half_silent = true;
+        world.fake_site("Leiden").lock_state().half_silent = true;
         let unreachable = PlacementAcceptance::Closed(PlacementHindrance::Unreachable);
         world
-            .until("nothing new goes there", |w: &MemoryWorld| {
-                grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
+            .wait_until("nothing new goes there", |w: &MemoryWorld| {
+                grid_snapshot(w)
+                    .site(&site("Leiden"))
+                    .expect("a site")
+                    .acceptance
+                    == unreachable
             })
             .await;
-        let told_at = asked_at(&world, "Leiden");
+        let told_at = last_asked_at(&world, "Leiden");
         let tag = AttemptTag {
             instance: world.shared.instance,
             ..TAG.parse().expect("a tag")
         };
         world
-            .at("Leiden")
-            .inside()
+            .fake_site("Leiden")
+            .lock_state()
             .attempts
             .insert(tag, AttemptObservation::Starting);
         let seen = |w: &MemoryWorld| {
@@ -284,35 +305,37 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
                 .expect("a report")
         };
         world
-            .until("the attempt is seen", |w: &MemoryWorld| {
+            .wait_until("the attempt is seen", |w: &MemoryWorld| {
                 seen(w).observed.attempts.get(&tag) == Some(&AttemptObservation::Starting)
             })
             .await;
         assert_eq!(
-            asked_at(&world, "Leiden"),
+            last_asked_at(&world, "Leiden"),
             told_at,
             "what is idle is of before"
         );
         let why = seen(&world).trouble.clone().unwrap_or_default();
         assert!(why.contains("does not answer: frozen"), "{why}");
-        world.at("Leiden").inside().half_silent = false;
+        world.fake_site("Leiden").lock_state().half_silent = false;
         world
-            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .wait_until("it answers again", |w| {
+                contact_of(w, "Leiden").is_answering()
+            })
             .await;
     });
 }
 
 #[test]
 fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
         let poll = Duration::from_millis(world.shared.settings.poll_interval.0);
         for broken in [true, false] {
             for name in ["Delft", "Leiden"] {
-                let site = world.at(name);
-                let mut inside = site.inside();
+                let site = world.fake_site(name);
+                let mut inside = site.lock_state();
                 let why = Some("attempts is a named pipe");
                 (inside.broken, inside.trouble) = if broken { (why, None) } else { (None, why) };
             }
@@ -335,14 +358,15 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
             // However long it takes somebody to mend it.
             tokio::time::sleep(20 * poll).await;
             for name in ["Delft", "Leiden"] {
-                let site = world.at(name);
-                let mut inside = site.inside();
+                let site = world.fake_site(name);
+                let mut inside = site.lock_state();
                 inside.broken = None;
                 inside.trouble = None;
             }
             tokio::time::sleep(poll + poll / 2).await;
             assert!(
-                contact(&world, "Leiden").is_answering() && contact(&world, "Delft").is_answering()
+                contact_of(&world, "Leiden").is_answering()
+                    && contact_of(&world, "Delft").is_answering()
             );
         }
     });
@@ -350,10 +374,10 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
 
 #[test]
 fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        world.at("Leiden").inside().broken = Some("spool is a file");
+        world.fake_site("Leiden").lock_state().broken = Some("spool is a file");
         let cluster = world
             .shared
             .actors
@@ -372,8 +396,8 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
             "{answer:?}"
         );
         world
-            .until("it says so", |w| {
-                contact(w, "Leiden").unreachable_since().is_some()
+            .wait_until("it says so", |w| {
+                contact_of(w, "Leiden").unreachable_since().is_some()
             })
             .await;
     });
@@ -383,7 +407,7 @@ const TAG: &str = "cabcdefgh-1-0-1";
 
 #[test]
 fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         let tag = |job| AttemptTag {
             instance: world.shared.instance,
@@ -393,20 +417,25 @@ fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
         };
         let left = |world: &MemoryWorld| {
             world
-                .at("Delft")
-                .inside()
+                .fake_site("Delft")
+                .lock_state()
                 .left
                 .keys()
                 .copied()
                 .collect::<Vec<_>>()
         };
-        world.at("Delft").inside().left = (1..=100).map(|job| (tag(job), job != 1)).collect();
+        world.fake_site("Delft").lock_state().left =
+            (1..=100).map(|job| (tag(job), job != 1)).collect();
         world
-            .until("the others are gone", |world| left(world) == [tag(1)])
+            .wait_until("the others are gone", |world| left(world) == [tag(1)])
             .await;
-        world.at("Delft").inside().left.insert(tag(1), true);
         world
-            .until("so is this one once it can be", |world| {
+            .fake_site("Delft")
+            .lock_state()
+            .left
+            .insert(tag(1), true);
+        world
+            .wait_until("so is this one once it can be", |world| {
                 left(world).is_empty()
             })
             .await;
@@ -417,13 +446,17 @@ fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
 fn put_endless(world: &MemoryWorld, at: &str, count: u32) -> Vec<FilePlace> {
     let places = (0..count).map(|number| FilePlace::User(path(&format!("endless{number}"))));
     let places: Vec<FilePlace> = places.collect();
-    world.at(at).inside().endless.extend(places.clone());
+    world
+        .fake_site(at)
+        .lock_state()
+        .endless
+        .extend(places.clone());
     places
 }
 
 #[test]
 fn one_owners_endless_files_keep_no_other_owner_waiting() {
-    paused(|| async {
+    run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         world.settle().await;
         let places = put_endless(&world, "Delft", 4);
@@ -434,7 +467,11 @@ fn one_owners_endless_files_keep_no_other_owner_waiting() {
             directory: false,
         };
         let mut files = BTreeMap::from([(small.clone(), found.clone())]);
-        world.at("Delft").inside().files.append(&mut files);
+        world
+            .fake_site("Delft")
+            .lock_state()
+            .files
+            .append(&mut files);
         let readings = places.iter().map(|place| {
             let shared = world.shared.clone();
             let place = place.clone();
@@ -444,8 +481,8 @@ fn one_owners_endless_files_keep_no_other_owner_waiting() {
         });
         let readings: Vec<_> = readings.collect();
         world
-            .until("some are read", |world| {
-                world.at("Delft").inside().inspecting.len() == 2
+            .wait_until("some are read", |world| {
+                world.fake_site("Delft").lock_state().inspecting.len() == 2
             })
             .await;
         let state = |place| {
@@ -464,14 +501,15 @@ fn one_owners_endless_files_keep_no_other_owner_waiting() {
         // One that nobody waits for makes room for the next of its owner, also if that is given up.
         readings[0].abort();
         world
-            .until("the next is read", |world| {
-                world.at("Delft").inside().inspecting == [places[1].clone(), places[2].clone()]
+            .wait_until("the next is read", |world| {
+                world.fake_site("Delft").lock_state().inspecting
+                    == [places[1].clone(), places[2].clone()]
             })
             .await;
         readings.iter().for_each(|reading| reading.abort());
         world
-            .until("none is read that nobody waits for", |world| {
-                world.at("Delft").inside().inspecting.is_empty()
+            .wait_until("none is read that nobody waits for", |world| {
+                world.fake_site("Delft").lock_state().inspecting.is_empty()
             })
             .await;
         assert!(places.iter().all(|place| state(place).is_none()));

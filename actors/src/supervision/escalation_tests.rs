@@ -16,7 +16,7 @@ use crate::job::JobActor;
 use crate::journal::{JournalActor, JournalChange};
 use crate::site::ClusterActor;
 use crate::supervision::ActorId;
-use crate::transfer::testing::{MemoryWorld, content, key, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, key, queued_job, run_paused, site};
 
 /// Ends an actor as a defect would.
 #[derive(Message)]
@@ -46,21 +46,23 @@ falls!(
 );
 
 /// Kills an actor once it lives.
-async fn kill<A>(world: &MemoryWorld, find: impl Fn(&SharedState) -> Option<Addr<A>>)
+async fn kill_actor<A>(world: &MemoryWorld, find: impl Fn(&SharedState) -> Option<Addr<A>>)
 where
     A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
-    world.until("it lives", |w| find(&w.shared).is_some()).await;
+    world
+        .wait_until("it lives", |w| find(&w.shared).is_some())
+        .await;
     let actor = find(&world.shared).expect("it lives");
     actor.do_send(KillMessage);
-    world.until("it is dead", |_| !actor.connected()).await;
+    world.wait_until("it is dead", |_| !actor.connected()).await;
 }
 
 fn job_actor(id: JobId) -> impl Fn(&SharedState) -> Option<Addr<JobActor>> {
     move |shared| shared.actors.jobs.addr(&id)
 }
 
-fn held(world: &MemoryWorld, id: JobId) -> Option<String> {
+fn held_reason(world: &MemoryWorld, id: JobId) -> Option<String> {
     world.shared.view.load().jobs[&id]
         .held
         .as_deref()
@@ -69,27 +71,29 @@ fn held(world: &MemoryWorld, id: JobId) -> Option<String> {
 
 #[test]
 fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
         let ill = JobId(1);
         let well = JobId(2);
-        let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
+        let jobs = [ill, well].map(|id| queued_job(id.0, content(1)).into());
         world.append(JournalChange::NewJobs(jobs.into())).await;
         [ill, well]
             .into_iter()
             .for_each(|id| world.shared.start_actor(ActorId::Job(id)));
         for _ in 0..2 {
-            kill(&world, job_actor(ill)).await;
+            kill_actor(&world, job_actor(ill)).await;
         }
         world
-            .until("it is built anew", |w| job_actor(ill)(&w.shared).is_some())
+            .wait_until("it is built anew", |w| job_actor(ill)(&w.shared).is_some())
             .await;
-        assert_eq!(held(&world, ill), None, "twice is survived");
-        kill(&world, job_actor(ill)).await;
-        world.until("it is held", |w| held(w, ill).is_some()).await;
-        let reason = held(&world, ill).expect("it is held");
+        assert_eq!(held_reason(&world, ill), None, "twice is survived");
+        kill_actor(&world, job_actor(ill)).await;
+        world
+            .wait_until("it is held", |w| held_reason(w, ill).is_some())
+            .await;
+        let reason = held_reason(&world, ill).expect("it is held");
         assert!(reason.contains("again and again") && reason.contains("cospan release"));
-        assert_eq!(held(&world, well), None);
+        assert_eq!(held_reason(&world, well), None);
 
         let plane = ControlPlane::new(world.shared.clone());
         let release = ApiCommand {
@@ -101,7 +105,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
             answer,
             Ok(ApiAnswer::Jobs(vec![(ill, JobCommandOutcome::Done)]))
         );
-        assert_eq!(held(&world, ill), None);
+        assert_eq!(held_reason(&world, ill), None);
         assert!(
             plane.queue_standing(ill).await.is_some(),
             "it stands in its queue again"
@@ -112,56 +116,55 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
 
 #[test]
 fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
-    paused(|| async {
-        let world = MemoryWorld::complete(&["Delft", "Leiden"]);
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft", "Leiden"]);
         let plane = ControlPlane::new(world.shared.clone());
-        let state = |at: &SiteName| plane.site_standing(at).expect("a site").state;
+        let state = |at: &SiteName| plane.site_overview(at).expect("a site").state;
         let ill = site("Delft");
         let well = site("Leiden");
         let usable = |at: &SiteName| state(at) == SiteState::Usable;
         world
-            .until("both are usable", |_| usable(&ill) && usable(&well))
+            .wait_until("both are usable", |_| usable(&ill) && usable(&well))
             .await;
         for _ in 0..3 {
             assert!(usable(&ill), "less is survived");
-            kill(&world, |shared| shared.actors.clusters.addr(&ill)).await;
+            kill_actor(&world, |shared| shared.actors.clusters.addr(&ill)).await;
         }
         world
-            .until("it is not used any more", |_| !usable(&ill))
+            .wait_until("it is not used any more", |_| !usable(&ill))
             .await;
         assert!(usable(&well));
         tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         assert!(!usable(&ill), "it is left alone for a while");
-        world.until("it is tried again", |_| usable(&ill)).await;
+        world
+            .wait_until("it is tried again", |_| usable(&ill))
+            .await;
         assert!(world.fatal.lock().expect("whole").is_empty());
     });
 }
 
 /// Kills an actor so many times; why the process would have ended.
-async fn killed_often<A>(
-    times: usize,
-    find: impl Fn(&SharedState) -> Option<Addr<A>>,
-) -> Vec<String>
+async fn kill_often<A>(times: usize, find: impl Fn(&SharedState) -> Option<Addr<A>>) -> Vec<String>
 where
     A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
-    let world = MemoryWorld::complete(&["Delft"]);
+    let world = MemoryWorld::with_all_actors(&["Delft"]);
     for _ in 0..times {
-        kill(&world, &find).await;
+        kill_actor(&world, &find).await;
     }
     world.settle().await;
     world.fatal.lock().expect("whole").clone()
 }
 
 /// Four deaths in a minute are survived; the fifth ends the process.
-fn ends_with_the_fifth<A>(name: &'static str, find: fn(&SharedState) -> Option<Addr<A>>)
+fn assert_fifth_death_ends<A>(name: &'static str, find: fn(&SharedState) -> Option<Addr<A>>)
 where
     A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
-    paused(move || async move {
-        assert_eq!(killed_often(4, find).await, Vec::<String>::new());
+    run_paused(move || async move {
+        assert_eq!(kill_often(4, find).await, Vec::<String>::new());
         assert_eq!(
-            killed_often(5, find).await,
+            kill_often(5, find).await,
             [format!("{name}: died too often")]
         );
     });
@@ -169,18 +172,18 @@ where
 
 #[test]
 fn the_fifth_death_in_a_minute_of_a_vital_actor_ends_the_process() {
-    ends_with_the_fifth("intake", |shared| shared.actors.intake.addr(&()));
-    ends_with_the_fifth("co-allocator", |shared| {
+    assert_fifth_death_ends("intake", |shared| shared.actors.intake.addr(&()));
+    assert_fifth_death_ends("co-allocator", |shared| {
         shared.actors.co_allocator.addr(&())
     });
-    ends_with_the_fifth("claimer", |shared| shared.actors.claimer.addr(&()));
-    ends_with_the_fifth("information", |shared| shared.actors.information.addr(&()));
+    assert_fifth_death_ends("claimer", |shared| shared.actors.claimer.addr(&()));
+    assert_fifth_death_ends("information", |shared| shared.actors.information.addr(&()));
 }
 
 #[test]
 fn the_first_death_of_the_journal_ends_the_process() {
-    paused(|| async {
-        let ended = killed_often(1, |shared| Some(shared.journal().clone())).await;
+    run_paused(|| async {
+        let ended = kill_often(1, |shared| Some(shared.journal().clone())).await;
         assert_eq!(ended, ["journal: died too often"]);
     });
 }

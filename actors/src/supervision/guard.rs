@@ -31,7 +31,7 @@ impl LifeGuard {
 impl Drop for LifeGuard {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            life_events::record(&id, ActorLifecycleEvent::Died);
+            life_events::record_life_event(&id, ActorLifecycleEvent::Died);
             // Bounded by the number of actors: each dies once.
             self.supervisor.do_send(ActorDeath { id: *id });
         }

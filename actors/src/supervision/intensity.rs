@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;
@@ -30,7 +30,7 @@ pub struct DeathLimit {
 }
 
 /// The limit for a kind of actor.
-pub fn limit_of(kind: ActorKind) -> DeathLimit {
+pub fn death_limit_of(kind: ActorKind) -> DeathLimit {
     let minute = DurationMs::from_secs(60);
     match kind {
         ActorKind::Journal => DeathLimit {
@@ -67,7 +67,7 @@ impl RecentDeaths {
     pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
 
     /// Returns true if any of them still counts towards the limit.
-    pub fn any_counts(&self, limit: DeathLimit, now: Timestamp) -> bool {
+    pub fn has_counting_death(&self, limit: DeathLimit, now: Timestamp) -> bool {
         self.0
             .back()
             .is_some_and(|&last| now.since(last) <= limit.within)
@@ -75,16 +75,16 @@ impl RecentDeaths {
 
     /// Records a death; returns its consequence.
     pub fn record_death(&mut self, limit: DeathLimit, now: Timestamp) -> RestartDecision {
-        if bug(PlantedBug::ForgetDeaths) {
+        if is_planted(PlantedBug::ForgetDeaths) {
             self.0.clear();
         }
         self.0.push_back(now);
         while self.0.front().is_some_and(|&first| {
-            now.since(first) > limit.within && !bug(PlantedBug::CountOldDeaths)
+            now.since(first) > limit.within && !is_planted(PlantedBug::CountOldDeaths)
         }) {
             self.0.pop_front();
         }
-        if self.0.len() >= limit.deaths + usize::from(bug(PlantedBug::EscalateLate)) {
+        if self.0.len() >= limit.deaths + usize::from(is_planted(PlantedBug::EscalateLate)) {
             self.0.clear();
             return limit.then;
         }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_job_that_dies_three_times_in_a_minute_is_held() {
         let mut deaths = RecentDeaths::default();
-        let job = limit_of(ActorKind::Job);
+        let job = death_limit_of(ActorKind::Job);
         assert!(matches!(
             deaths.record_death(job, Timestamp(0)),
             RestartDecision::Restart(_)
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn deaths_long_ago_do_not_count() {
         let mut deaths = RecentDeaths::default();
-        let job = limit_of(ActorKind::Job);
+        let job = death_limit_of(ActorKind::Job);
         for day in 0..10 {
             let step = deaths.record_death(job, Timestamp(day * 86_400_000));
             assert!(matches!(step, RestartDecision::Restart(_)), "day {day}");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn pauses_grow_with_each_death() {
         let mut deaths = RecentDeaths::default();
-        let kind = limit_of(ActorKind::CoAllocator);
+        let kind = death_limit_of(ActorKind::CoAllocator);
         let pause = |step| match step {
             RestartDecision::Restart(pause) => pause,
             other => panic!("{other:?}"),
@@ -157,7 +157,7 @@ mod tests {
         let rows: Vec<_> = rows.collect();
         for kind in ActorKind::ALL {
             let name = kind.as_str().replace('-', " ");
-            let limit = limit_of(kind);
+            let limit = death_limit_of(kind);
             let row = rows
                 .iter()
                 .find(|(kinds, ..)| kinds.contains(&name.as_str()));
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_journal_has_no_second_life() {
         assert_eq!(
-            RecentDeaths::default().record_death(limit_of(ActorKind::Journal), Timestamp(0)),
+            RecentDeaths::default().record_death(death_limit_of(ActorKind::Journal), Timestamp(0)),
             RestartDecision::Exit
         );
     }

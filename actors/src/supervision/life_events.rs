@@ -26,12 +26,12 @@ thread_local! {
 }
 
 /// Makes `witness` see the lives of actors on this thread from now on; `None` ends that.
-pub fn watch_lives(witness: Option<LifeEventHandler>) {
+pub fn set_life_event_handler(witness: Option<LifeEventHandler>) {
     WITNESS.set(witness);
 }
 
 /// Records an event in a life.
-pub(crate) fn record(id: &ActorId, turn: ActorLifecycleEvent) {
+pub(crate) fn record_life_event(id: &ActorId, turn: ActorLifecycleEvent) {
     // Actors may die with their thread.
     let _ = WITNESS.try_with(|witness| {
         if let Some(witness) = witness.borrow_mut().as_mut() {

@@ -32,14 +32,14 @@ where
     }
 
     /// Sends the answer. A rebuilt actor waits for none.
-    pub(crate) async fn settle_with(mut self, answer: M) {
+    pub(crate) async fn send_answer(mut self, answer: M) {
         let to = self.to.clone();
         self.otherwise = None;
         let _ = to.send(answer).await;
     }
 
     /// Sends `otherwise` now.
-    pub(crate) async fn settle_by_default(mut self) {
+    pub(crate) async fn send_default_answer(mut self) {
         if let Some(answer) = self.otherwise.take() {
             let _ = self.to.clone().send(answer).await;
         }
@@ -66,7 +66,7 @@ mod tests {
     use actix::Context;
 
     use super::*;
-    use crate::transfer::testing::paused;
+    use crate::transfer::testing::run_paused;
 
     /// Keeps what it hears.
     #[derive(Default)]
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn who_asked_hears_once_whether_the_future_ends_panics_or_is_dropped() {
-        paused(|| async {
+        run_paused(|| async {
             let asker = RecordingActor::default().start();
             let owed = || OwedAnswer::new(asker.clone(), TestMessage("nothing"));
             let answered = owed();
-            actix_rt::spawn(async move { answered.settle_with(TestMessage("an answer")).await });
+            actix_rt::spawn(async move { answered.send_answer(TestMessage("an answer")).await });
             assert_eq!(
                 asker.send(ReceivedMessages).await.ok(),
                 Some(vec![]),
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(heard().await, ["an answer", "nothing"]);
 
             let dropped = owed();
-            drop(async move { dropped.settle_with(TestMessage("never")).await });
+            drop(async move { dropped.send_answer(TestMessage("never")).await });
             assert_eq!(heard().await, ["an answer", "nothing", "nothing"]);
         });
     }

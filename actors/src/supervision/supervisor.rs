@@ -9,7 +9,7 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
-use super::intensity::{RecentDeaths, RestartDecision, limit_of};
+use super::intensity::{RecentDeaths, RestartDecision, death_limit_of};
 use super::life_events::{self, ActorLifecycleEvent};
 use super::{ActorId, LifeGuard};
 use crate::clock::Clock;
@@ -32,7 +32,7 @@ pub trait ActorBuilder: Send {
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool);
 
     /// Carries out an escalation.
-    fn judge(&self, id: &ActorId, verdict: Escalation);
+    fn escalate(&self, id: &ActorId, verdict: Escalation);
 }
 
 /// The actor that restarts actors that died.
@@ -79,7 +79,7 @@ impl Supervisor {
     /// Builds an actor. A panic meanwhile is that actor's death, reported by its guard; the
     /// supervisor must outlive it, for nobody would start anything any more.
     fn build_guarded(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
-        life_events::record(id, ActorLifecycleEvent::Built { anew: rebuilt });
+        life_events::record_life_event(id, ActorLifecycleEvent::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {
@@ -94,7 +94,7 @@ impl Supervisor {
         const SWEEP_MS: u64 = 120_000;
         if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > FEW {
             self.deaths
-                .retain(|id, deaths| deaths.any_counts(limit_of(id.kind()), now));
+                .retain(|id, deaths| deaths.has_counting_death(death_limit_of(id.kind()), now));
             self.swept_at = now;
         }
     }
@@ -128,7 +128,7 @@ impl Handler<ActorDeath> for Supervisor {
             .deaths
             .entry(id.clone())
             .or_default()
-            .record_death(limit_of(id.kind()), now);
+            .record_death(death_limit_of(id.kind()), now);
         match step {
             RestartDecision::Restart(pause) => {
                 let pause = self.chance.with_jitter(pause);
@@ -143,11 +143,11 @@ impl Handler<ActorDeath> for Supervisor {
             }
             RestartDecision::Hold => {
                 error!(actor = %id, "actor died again and again; held");
-                self.builder.judge(&id, Escalation::Hold);
+                self.builder.escalate(&id, Escalation::Hold);
             }
             RestartDecision::Exit => {
                 error!(actor = %id, "actor died too often; the process ends");
-                self.builder.judge(&id, Escalation::Exit);
+                self.builder.escalate(&id, Escalation::Exit);
             }
         }
     }
@@ -175,7 +175,7 @@ mod tests {
             guard.disarm();
         }
 
-        fn judge(&self, _: &ActorId, _: Escalation) {}
+        fn escalate(&self, _: &ActorId, _: Escalation) {}
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
                 .deaths
                 .entry(id.clone())
                 .or_default()
-                .record_death(limit_of(id.kind()), at);
+                .record_death(death_limit_of(id.kind()), at);
         }
         supervisor.forget_old_deaths(now);
         let remembered: Vec<_> = supervisor.deaths.keys().cloned().collect();

@@ -1,7 +1,7 @@
 //! Has the site do what is due for a copy. Every request may be made again: the site joins the
 //! copying that runs under the same nonce, and passes over a deletion that has been done.
 
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting, CopyStartAnswer};
 use cospan_domain::transfer::copy_due::CopyEffect;
 use cospan_domain::transfer::copy_event::TryFaultSide;
@@ -35,7 +35,7 @@ pub(super) enum CopyCallOutcome {
 type PendingCopyCall = BoxFuture<'static, CopyCallOutcome>;
 
 /// Starts a call for an effect; `None` if it needs no site.
-pub(super) fn call_for(
+pub(super) fn call_for_effect(
     shared: &SharedState,
     key: &CopyKey,
     copy: &CopyRecord,
@@ -62,7 +62,7 @@ pub(super) fn call_has_content(
     let has = call_destination(shared, key, SiteCallKind::HasContent, move |site| {
         async move { site.has_content(digest).await }.boxed()
     });
-    result_of_call(has, move |has| CopyCallOutcome::Has(nonce, has))
+    outcome_of_call(has, move |has| CopyCallOutcome::Has(nonce, has))
 }
 
 type SiteHandle = std::sync::Arc<dyn Site>;
@@ -92,7 +92,7 @@ fn call_destination<T: Send + 'static>(
     .boxed()
 }
 
-fn result_of_call<T: Send + 'static>(
+fn outcome_of_call<T: Send + 'static>(
     called: BoxFuture<'static, Result<T, SiteError>>,
     done: impl FnOnce(T) -> CopyCallOutcome + Send + 'static,
 ) -> PendingCopyCall {
@@ -101,7 +101,7 @@ fn result_of_call<T: Send + 'static>(
         .boxed()
 }
 
-fn copy_order(
+fn make_copy_request(
     shared: &SharedState,
     (_, to): &CopyKey,
     copy: &CopyRecord,
@@ -132,7 +132,7 @@ fn start_copying(
     attempt: &CopyTry,
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
-    let order = copy_order(shared, key, copy, attempt);
+    let order = make_copy_request(shared, key, copy, attempt);
     let started = call_destination(shared, key, SiteCallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
@@ -165,11 +165,11 @@ fn copy_status_call(
     attempt: &CopyTry,
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
-    let order = copy_order(shared, key, copy, attempt);
+    let order = make_copy_request(shared, key, copy, attempt);
     let status = call_destination(shared, key, SiteCallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
-    result_of_call(status, move |status| CopyCallOutcome::Status(nonce, status))
+    outcome_of_call(status, move |status| CopyCallOutcome::Status(nonce, status))
 }
 
 /// Stops a copy. A copy that was whole before the request to stop came counts as whole.
@@ -180,7 +180,7 @@ fn stop_copying(
     attempt: &CopyTry,
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
-    let order = copy_order(shared, key, copy, attempt);
+    let order = make_copy_request(shared, key, copy, attempt);
     let stopped = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move {
             site.stop_copy(&order, false).await?;
@@ -188,7 +188,7 @@ fn stop_copying(
         }
         .boxed()
     });
-    result_of_call(stopped, move |status| match status {
+    outcome_of_call(stopped, move |status| match status {
         CopyStatus::Complete => CopyCallOutcome::Tell(CopyCommand::Observed {
             nonce,
             seen: CopySighting::Complete,
@@ -210,35 +210,35 @@ fn discard_partial(
     attempt: &CopyTry,
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
-    let order = copy_order(shared, key, copy, attempt);
-    if bug(PlantedBug::ForgetDiscard) {
+    let order = make_copy_request(shared, key, copy, attempt);
+    if is_planted(PlantedBug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
         return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
     let discarded = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
-    result_of_call(discarded, move |()| {
+    outcome_of_call(discarded, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
     })
 }
 
 fn delete_unneeded(shared: &SharedState, key: &CopyKey, nonce: TryNonce) -> PendingCopyCall {
     let digest = key.0;
-    if bug(PlantedBug::ForgetDelete) {
+    if is_planted(PlantedBug::ForgetDelete) {
         let done = CopyCommand::DeleteConfirmed { nonce };
         return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
     let deleted = call_destination(shared, key, SiteCallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });
-    result_of_call(deleted, move |()| {
+    outcome_of_call(deleted, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })
     })
 }
 
 /// Translates a status for the copy; an error for one that runs, which is watched.
-pub(super) fn seen_of_status(status: CopyStatus) -> Result<CopySighting, Bytes> {
+pub(super) fn seen_copy_of_status(status: CopyStatus) -> Result<CopySighting, Bytes> {
     Ok(match status {
         CopyStatus::Running { done } => return Err(done),
         CopyStatus::Absent => CopySighting::Absent,

@@ -1,7 +1,7 @@
 //! The state outside that a transfer sees: the progress of its copy, and its possible sources.
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::site::availability::serves_files;
+use cospan_domain::site::availability::can_serve_files;
 use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting};
@@ -15,14 +15,17 @@ use super::TransferActor;
 use super::copy_effects;
 use super::copy_watch::CopyTryWatch;
 use super::source_choice::{self, SourceChoice, SourceReadiness};
-use super::staging::keep_time;
+use super::staging::copy_retention_time;
 use crate::live_state::CopyProgressForecast;
 use crate::seeded_random::RandomPurpose;
 
 impl TransferActor {
     /// Begins to watch a try, unless it is watched.
-    pub(super) fn begin_watch(&mut self, order: &CopyTry, now: Timestamp) {
-        if !self.watch.is_some_and(|watch| watch.is_of(order.nonce)) {
+    pub(super) fn begin_watching_try(&mut self, order: &CopyTry, now: Timestamp) {
+        if !self
+            .watch
+            .is_some_and(|watch| watch.is_for_try(order.nonce))
+        {
             self.watch = Some(CopyTryWatch::new(order.nonce, now));
         }
         if self.promised.is_none() {
@@ -39,10 +42,10 @@ impl TransferActor {
         status: CopyStatus,
     ) -> (CopyCommand, DurationMs) {
         let now = self.now();
-        let seen = match (copy_effects::seen_of_status(status), &mut self.watch) {
+        let seen = match (copy_effects::seen_copy_of_status(status), &mut self.watch) {
             (Ok(seen), _) => seen,
             (Err(done), Some(watch)) => CopySighting::Running {
-                unchanged_for: watch.note_done(done, now),
+                unchanged_for: watch.note_bytes_done(done, now),
             },
             (Err(_), None) => CopySighting::Running {
                 unchanged_for: DurationMs::ZERO,
@@ -50,7 +53,7 @@ impl TransferActor {
         };
         let expected = self.expected_end(now);
         let pause = self.watch.map_or(CopyTryWatch::POLL_MIN, |watch| {
-            watch.next_look(expected, now)
+            watch.pause_until_look(expected, now)
         });
         (CopyCommand::Observed { nonce, seen }, pause)
     }
@@ -96,7 +99,7 @@ impl TransferActor {
         let CopyPhase::Copying { order, .. } = &completed.phase else {
             return;
         };
-        let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
+        let watch = self.watch.filter(|watch| watch.is_for_try(order.nonce));
         let now = self.now();
         if let Some((moved, time)) = watch.and_then(|w| w.bytes_moved(completed.content.size, now))
         {
@@ -112,7 +115,7 @@ impl TransferActor {
         if let Some(staging) = self.shared.settings.staging.get(&self.key.1) {
             let aged = parameters.ready_keep;
             parameters.ready_keep =
-                keep_time(&self.shared.view.load(), self.record(), *staging, aged);
+                copy_retention_time(&self.shared.view.load(), self.record(), *staging, aged);
         }
         parameters
     }
@@ -142,7 +145,7 @@ impl TransferActor {
             record.content,
             &links,
             excluded,
-            |site: &SiteName| self.serving_state(site, now),
+            |site: &SiteName| self.source_readiness(site, now),
         ) {
             SourceChoice::NotYet => None,
             SourceChoice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
@@ -160,7 +163,7 @@ impl TransferActor {
         }
     }
 
-    fn serving_state(&self, site: &SiteName, now: Timestamp) -> SourceReadiness {
+    fn source_readiness(&self, site: &SiteName, now: Timestamp) -> SourceReadiness {
         if !self.shared.sites.contains_key(site) {
             return SourceReadiness::No;
         }
@@ -177,7 +180,7 @@ impl TransferActor {
             .get(site)
             .map_or(&fresh, |record| record.as_ref());
         match contact {
-            _ if serves_files(record, contact, now) => SourceReadiness::Yes,
+            _ if can_serve_files(record, contact, now) => SourceReadiness::Yes,
             SiteContact::NeverAnswered => SourceReadiness::Unknown,
             // So many are silent that the fault is ours: it passes.
             _ if self.shared.live.is_isolated() => SourceReadiness::Unknown,

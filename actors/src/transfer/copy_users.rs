@@ -11,12 +11,12 @@ use super::CopyKey;
 use crate::api::CommittedView;
 
 /// Returns true if a job, the catalogue or another copy needs this one.
-pub fn is_needed(view: &CommittedView, key: &CopyKey) -> bool {
-    view.needs.contains_key(key) || is_pinned(view, key) || is_read(view, key)
+pub fn is_copy_needed(view: &CommittedView, key: &CopyKey) -> bool {
+    view.needs.contains_key(key) || is_pinned_by_file(view, key) || is_read_by_copy(view, key)
 }
 
 /// Makes the record of a copy that does not exist yet; `None` if nothing tells its content.
-pub fn blank_of(view: &CommittedView, key: &CopyKey) -> Option<CopyRecord> {
+pub fn blank_copy_record(view: &CommittedView, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
     let (content, chunk) = recorded
         .or_else(|| {
@@ -30,7 +30,7 @@ pub fn blank_of(view: &CommittedView, key: &CopyKey) -> Option<CopyRecord> {
                 .find(|(content, _)| content.digest == key.0)
         })
         .or_else(|| {
-            let mut files = files_with(view, key.0);
+            let mut files = files_with_content(view, key.0);
             let content = files.find_map(|file| Some(file.entry.as_ref()?.content))?;
             Some((content, None))
         })?;
@@ -41,7 +41,7 @@ pub fn blank_of(view: &CommittedView, key: &CopyKey) -> Option<CopyRecord> {
 }
 
 /// Lists the files of the catalogue that stand for some content.
-pub(super) fn files_with(
+pub(super) fn files_with_content(
     view: &CommittedView,
     digest: Digest,
 ) -> impl Iterator<Item = &FileRecord> {
@@ -52,7 +52,10 @@ pub(super) fn files_with(
 }
 
 /// Lists the copies of some content at any site.
-pub(super) fn copies_of(view: &CommittedView, digest: Digest) -> impl Iterator<Item = &CopyRecord> {
+pub(super) fn copies_of_content(
+    view: &CommittedView,
+    digest: Digest,
+) -> impl Iterator<Item = &CopyRecord> {
     // No name of a site comes before this one.
     let first = cospan_domain::ids::SiteName::new("A").ok();
     first
@@ -80,19 +83,19 @@ pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
     }
 }
 
-fn is_pinned(view: &CommittedView, key: &CopyKey) -> bool {
-    files_with(view, key.0)
+fn is_pinned_by_file(view: &CommittedView, key: &CopyKey) -> bool {
+    files_with_content(view, key.0)
         .flat_map(pinned_copies)
         .any(|pin| pin == *key)
 }
 
 /// Returns true if another copy of the same reads this one, or a chunk that is cut from it.
-fn is_read(view: &CommittedView, key: &CopyKey) -> bool {
+fn is_read_by_copy(view: &CommittedView, key: &CopyKey) -> bool {
     let cuts = view.cuts.get(&key.0).into_iter().flatten();
     let cuts = cuts
         .filter_map(|cut| view.copies.get(cut))
         .map(AsRef::as_ref);
-    let mut readers = copies_of(view, key.0).chain(cuts);
+    let mut readers = copies_of_content(view, key.0).chain(cuts);
     readers.any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 

@@ -33,17 +33,17 @@ impl CopyTryWatch {
     }
 
     /// Returns true if this is the try that is watched.
-    pub(super) fn is_of(&self, nonce: TryNonce) -> bool {
+    pub(super) fn is_for_try(&self, nonce: TryNonce) -> bool {
         self.nonce == nonce
     }
 
     /// Notes that the site did not answer.
-    pub(super) fn saw_nothing(&mut self) {
+    pub(super) fn note_no_answer(&mut self) {
         self.blind = true;
     }
 
     /// Takes an observation; returns for how long nothing has arrived.
-    pub(super) fn note_done(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
+    pub(super) fn note_bytes_done(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if std::mem::take(&mut self.blind) {
             self.progress.moved_at = now;
         }
@@ -78,7 +78,11 @@ impl CopyTryWatch {
 
     /// Returns when to look again: short copies often, so that they do not keep a job waiting, long
     /// ones seldom, and at the end that is expected.
-    pub(super) fn next_look(&self, expected: Option<Timestamp>, now: Timestamp) -> DurationMs {
+    pub(super) fn pause_until_look(
+        &self,
+        expected: Option<Timestamp>,
+        now: Timestamp,
+    ) -> DurationMs {
         let quarter = DurationMs(now.since(self.began).0 / 4);
         let left = expected.map_or(Self::POLL_MAX, |end| end.since(now));
         quarter.min(left).clamp(Self::POLL_MIN, Self::POLL_MAX)
@@ -93,16 +97,16 @@ mod tests {
     fn a_site_that_told_nothing_for_long_does_not_make_a_copy_look_stalled() {
         let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
         assert_eq!(
-            watch.note_done(Bytes(10), Timestamp(1_000)),
+            watch.note_bytes_done(Bytes(10), Timestamp(1_000)),
             DurationMs::ZERO
         );
-        watch.saw_nothing();
+        watch.note_no_answer();
         assert_eq!(
-            watch.note_done(Bytes(10), Timestamp(600_000)),
+            watch.note_bytes_done(Bytes(10), Timestamp(600_000)),
             DurationMs::ZERO
         );
         assert_eq!(
-            watch.note_done(Bytes(10), Timestamp(605_000)),
+            watch.note_bytes_done(Bytes(10), Timestamp(605_000)),
             DurationMs(5_000)
         );
     }
@@ -110,12 +114,12 @@ mod tests {
     #[test]
     fn a_copy_that_is_watched_from_its_middle_is_not_expected_too_early() {
         let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
-        watch.note_done(Bytes(500), Timestamp(10));
+        watch.note_bytes_done(Bytes(500), Timestamp(10));
         assert_eq!(
             watch.expected_end_by_pace(Bytes(1_000), Timestamp(10)),
             None
         );
-        watch.note_done(Bytes(600), Timestamp(1_010));
+        watch.note_bytes_done(Bytes(600), Timestamp(1_010));
         assert_eq!(
             watch.expected_end_by_pace(Bytes(1_000), Timestamp(1_010)),
             Some(Timestamp(5_010))
@@ -126,10 +130,10 @@ mod tests {
     fn what_was_there_before_it_was_watched_measures_nothing() {
         let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
         assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(10)), None);
-        watch.note_done(Bytes(400), Timestamp(10));
+        watch.note_bytes_done(Bytes(400), Timestamp(10));
         let moved = Some((Bytes(600), DurationMs(3_000)));
         assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(3_010)), moved);
-        watch.saw_nothing();
+        watch.note_no_answer();
         assert_eq!(
             watch.bytes_moved(Bytes(1_000), Timestamp(9_010)),
             None,
@@ -140,14 +144,20 @@ mod tests {
     #[test]
     fn looks_become_rarer_as_a_copy_takes_longer_but_not_past_its_end() {
         let watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
-        assert_eq!(watch.next_look(None, Timestamp(0)), CopyTryWatch::POLL_MIN);
-        assert_eq!(watch.next_look(None, Timestamp(4_000)), DurationMs(1_000));
         assert_eq!(
-            watch.next_look(None, Timestamp(3_600_000)),
+            watch.pause_until_look(None, Timestamp(0)),
+            CopyTryWatch::POLL_MIN
+        );
+        assert_eq!(
+            watch.pause_until_look(None, Timestamp(4_000)),
+            DurationMs(1_000)
+        );
+        assert_eq!(
+            watch.pause_until_look(None, Timestamp(3_600_000)),
             CopyTryWatch::POLL_MAX
         );
         assert_eq!(
-            watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)),
+            watch.pause_until_look(Some(Timestamp(4_300)), Timestamp(4_000)),
             DurationMs(300)
         );
     }

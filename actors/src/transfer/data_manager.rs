@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
-use super::copy_users::{is_needed, pinned_copies};
+use super::copy_users::{is_copy_needed, pinned_copies};
 use crate::actor_context::SharedState;
 use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
@@ -51,7 +51,7 @@ impl DataManager {
         known.chain(pinned).collect()
     }
 
-    fn go_over_waiting(&mut self, ctx: &mut Context<Self>) {
+    fn look_at_waiting_copies(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for _ in 0..SLICE {
             let Some(key) = self.waiting.pop_first() else {
@@ -61,7 +61,7 @@ impl DataManager {
                 self.shared.actors.transfers.request_look_of(&key);
                 continue;
             }
-            let wanted = view.copies.contains_key(&key) || is_needed(&view, &key);
+            let wanted = view.copies.contains_key(&key) || is_copy_needed(&view, &key);
             // A copy at a site that is not configured waits until the site is again.
             if wanted && self.shared.sites.contains_key(&key.1) {
                 let (digest, site) = key;
@@ -81,7 +81,7 @@ impl Actor for DataManager {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::DataManager.mailbox_bound(&self.shared.settings));
         self.waiting = self.all_copies();
-        self.go_over_waiting(ctx);
+        self.look_at_waiting_copies(ctx);
     }
 }
 
@@ -90,14 +90,14 @@ impl Handler<LookAgain> for DataManager {
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::DataManager);
-        self.dirty.take_look();
+        self.dirty.take_owed_look();
         let copies = self.shared.dirty.take_copies();
         if copies.is_empty() {
             // A site came or went: copies that wait for one may go on.
             self.shared.actors.transfers.request_look_of_all();
         }
         self.waiting.extend(copies);
-        self.go_over_waiting(ctx);
+        self.look_at_waiting_copies(ctx);
     }
 }
 
@@ -107,6 +107,6 @@ impl Handler<ContinueCopies> for DataManager {
     fn handle(&mut self, _: ContinueCopies, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::DataManager);
         self.going_on = false;
-        self.go_over_waiting(ctx);
+        self.look_at_waiting_copies(ctx);
     }
 }

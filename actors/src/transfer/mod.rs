@@ -21,13 +21,13 @@ mod transfer_actor;
 
 use cospan_domain::ids::{Digest, SiteName};
 
-pub use copy_users::{blank_of, is_needed};
+pub use copy_users::{blank_copy_record, is_copy_needed};
 pub(crate) use copy_users::{pinned_copies, source_key};
 pub use data_manager::DataManager;
 pub use staging::unlisted_copy_sites;
-pub(crate) use staging::unused_at;
+pub(crate) use staging::unused_copies_at;
 pub use staging_deductions::StagingDeductions;
-pub(crate) use staging_deductions::{StagingDeductionGuard, room_for, staged_everywhere};
+pub(crate) use staging_deductions::{StagingDeductionGuard, check_staging_room, staged_everywhere};
 pub use transfer_actor::TransferActor;
 
 /// The key of a copy: the content, and the site that is to have it.

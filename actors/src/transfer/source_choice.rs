@@ -10,7 +10,7 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::transfer::link_bandwidth::{ChosenSource, LinkBandwidths, choose_source};
 
 use super::CopyKey;
-use super::copy_users::{copies_of, files_with};
+use super::copy_users::{copies_of_content, files_with_content};
 use crate::api::CommittedView;
 
 /// A file at a site.
@@ -54,14 +54,14 @@ pub(super) fn known_replicas(
 ) -> BTreeSet<SourceReplica> {
     let (digest, site) = key;
     let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
-    let named = files_with(view, file)
+    let named = files_with_content(view, file)
         .flat_map(|file| file.entry.iter().flat_map(|entry| entry.replicas.clone()))
         // A replica of the catalogue in a store is a copy, and counts while it is whole.
         .filter(|(_, place)| match place {
             FilePlace::Store(_) => false,
             FilePlace::User(_) | FilePlace::Output(..) => true,
         });
-    let copies = copies_of(view, file)
+    let copies = copies_of_content(view, file)
         .filter(|copy| copy.is_ready() && (chunk.is_some() || copy.site != *site))
         .map(|copy| (copy.site.clone(), FilePlace::Store(file)));
     let jobs = view
@@ -80,25 +80,28 @@ fn outputs_to_collect(
     (digest, to): &CopyKey,
     instance: InstanceId,
 ) -> Vec<SourceReplica> {
-    let found = job.specified().flat_map(|(index, component, spec)| {
-        let tag = job.latest_tag(instance, index);
-        let from = component
-            .placement
-            .as_ref()
-            .map(|placement| placement.site.clone());
-        component
-            .collected
-            .iter()
-            .zip(&spec.outputs)
-            .filter_map(move |(state, output)| {
-                let OutputDestination::ToSite { site, .. } = &output.collect else {
-                    return None;
-                };
-                let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
-                wanted
-                    .then(|| Some((from.clone()?, FilePlace::Output(tag, output.path.clone()))))?
-            })
-    });
+    let found = job
+        .components_with_specs()
+        .flat_map(|(index, component, spec)| {
+            let tag = job.latest_tag(instance, index);
+            let from = component
+                .placement
+                .as_ref()
+                .map(|placement| placement.site.clone());
+            component
+                .collected
+                .iter()
+                .zip(&spec.outputs)
+                .filter_map(move |(state, output)| {
+                    let OutputDestination::ToSite { site, .. } = &output.collect else {
+                        return None;
+                    };
+                    let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
+                    wanted.then(|| {
+                        Some((from.clone()?, FilePlace::Output(tag, output.path.clone())))
+                    })?
+                })
+        });
     found.collect()
 }
 
@@ -131,11 +134,11 @@ pub(super) fn choose_replica(
     let silent = left.contains(&SourceReadiness::No);
     SourceChoice::Nothing {
         hopeless: !silent,
-        detail: why_none(replicas, to, excluded, silent),
+        detail: no_source_text(replicas, to, excluded, silent),
     }
 }
 
-fn why_none(
+fn no_source_text(
     replicas: &BTreeSet<SourceReplica>,
     to: &SiteName,
     excluded: &BTreeSet<SiteName>,

@@ -10,7 +10,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::transfer::copy_state::{CopyRecord, CopyUsage};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
-use super::copy_users::copies_of;
+use super::copy_users::copies_of_content;
 use crate::actor_settings::StagingLimits;
 use crate::api::CommittedView;
 
@@ -20,7 +20,7 @@ const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 /// Returns how long a copy stays once nobody needs it, where others stay for `aged`. The latest
 /// used ones stay as replicas as far as there is room for those, and none that does not fit beside
 /// what jobs need.
-pub(super) fn keep_time(
+pub(super) fn copy_retention_time(
     view: &CommittedView,
     copy: &CopyRecord,
     staging: StagingLimits,
@@ -29,7 +29,7 @@ pub(super) fn keep_time(
     let Some(own) = unused_since(copy) else {
         return aged;
     };
-    let later = unused_at(view, &copy.site)
+    let later = unused_copies_at(view, &copy.site)
         .filter(|(other, since)| (*since, other.content.digest) > (own, copy.content.digest))
         .map(|(other, _)| other);
     let mut all = copy.content.size;
@@ -37,7 +37,7 @@ pub(super) fn keep_time(
     for other in later {
         all = all + other.content.size;
         replicas = replicas
-            + if serves_others(other) {
+            + if is_whole_copy(other) {
                 other.content.size
             } else {
                 Bytes(0)
@@ -49,18 +49,18 @@ pub(super) fn keep_time(
         .map_or(Bytes(0), |needed| needed.bytes);
     match staging.budget {
         Some(budget) if needed + all > budget => DurationMs::ZERO,
-        _ if serves_others(copy) && replicas <= staging.replicas => KEPT.max(aged),
+        _ if is_whole_copy(copy) && replicas <= staging.replicas => KEPT.max(aged),
         _ => aged,
     }
 }
 
 /// Returns true for a whole copy: a chunk serves no job but its own.
-fn serves_others(copy: &CopyRecord) -> bool {
+fn is_whole_copy(copy: &CopyRecord) -> bool {
     copy.chunk.is_none()
 }
 
 /// Lists whole copies at a site that nobody needs, and since when.
-pub(crate) fn unused_at<'a>(
+pub(crate) fn unused_copies_at<'a>(
     view: &'a CommittedView,
     site: &'a SiteName,
 ) -> impl Iterator<Item = (&'a CopyRecord, Timestamp)> + 'a {
@@ -80,7 +80,7 @@ pub fn unlisted_copy_sites<'a>(
     view: &'a CommittedView,
     entry: &'a CatalogueEntry,
 ) -> impl Iterator<Item = &'a SiteName> + 'a {
-    let copies = copies_of(view, entry.content.digest).filter(|copy| copy.is_ready());
+    let copies = copies_of_content(view, entry.content.digest).filter(|copy| copy.is_ready());
     copies
         .map(|copy| &copy.site)
         .filter(move |site| !entry.replicas.iter().any(|(at, _)| at == *site))

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
@@ -151,7 +151,7 @@ impl SiteStagedContent {
 
 impl StagedBySite {
     /// Returns what copies may still take of a site, if that is bounded.
-    pub(crate) fn left_at(&self, shared: &SharedState, site: &SiteName) -> Option<Bytes> {
+    pub(crate) fn room_left_at(&self, shared: &SharedState, site: &SiteName) -> Option<Bytes> {
         let budget = staging_budget(shared, site)?;
         let there = self.0.get(site)?;
         Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
@@ -173,7 +173,7 @@ impl StagingDeductionGuard {
         placements: impl Iterator<Item = &'a Placement>,
     ) -> Option<Self> {
         let staged = inputs_at_bounded_sites(shared, placements);
-        if staged.is_empty() || bug(PlantedBug::StageTogether) {
+        if staged.is_empty() || is_planted(PlantedBug::StageTogether) {
             return None;
         }
         let mut promises = shared.promised.lock_deductions();
@@ -196,7 +196,7 @@ impl StagingDeductionGuard {
 
     /// Ends the deduction once the job's decision is in the view; `taken` if its answer says that
     /// it is.
-    pub(crate) async fn end_after_decision(self, taken: bool) {
+    pub(crate) async fn end_once_decided(self, taken: bool) {
         if !taken {
             // Fails only while the process ends.
             let _ = self
@@ -240,7 +240,7 @@ pub(crate) fn staged_everywhere(shared: &SharedState, view: &CommittedView) -> S
 
 /// Checks that the input of these placements still has room, beside all that has been decided or
 /// deducted since they were planned.
-pub(crate) fn room_for(
+pub(crate) fn check_staging_room(
     shared: &SharedState,
     view: &CommittedView,
     placements: &[Placement],
@@ -264,7 +264,7 @@ pub(crate) fn room_for(
         room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
         room.looks += looks + contents.len() as u32;
     }
-    room.is_there |= bug(PlantedBug::StageTogether);
+    room.is_there |= is_planted(PlantedBug::StageTogether);
     room
 }
 

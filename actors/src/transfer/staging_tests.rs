@@ -12,44 +12,46 @@ use super::*;
 use crate::actor_settings::StagingLimits;
 use crate::coallocator::GridSnapshotMaker;
 use crate::journal::{AppendChange, JournalChange};
-use crate::transfer::testing::{MemoryWorld, content, name, paused, queued, site};
-use crate::transfer::{CopyKey, StagingDeductionGuard, room_for, staged_everywhere};
+use crate::transfer::testing::{MemoryWorld, content, name, queued_job, run_paused, site};
+use crate::transfer::{CopyKey, StagingDeductionGuard, check_staging_room, staged_everywhere};
 
 /// Room for so many files of [`content`]'s size.
-fn files(count: u64) -> Bytes {
+fn room_for_files(count: u64) -> Bytes {
     Bytes(count * content(1).size.0)
 }
 
-fn keeping(count: u64) -> MemoryWorld {
+fn world_keeping_replicas(count: u64) -> MemoryWorld {
     let staging = StagingLimits {
         budget: None,
-        replicas: files(count),
+        replicas: room_for_files(count),
     };
-    MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging)
+    MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging)
 }
 
 /// What copies take of Leiden, whose room is bounded.
-fn taken(world: &MemoryWorld) -> Bytes {
+fn room_taken_at_leiden(world: &MemoryWorld) -> Bytes {
     let shared = &world.shared;
     let leiden = site("Leiden");
     let left = staged_everywhere(shared, &shared.view.load())
-        .left_at(shared, &leiden)
+        .room_left_at(shared, &leiden)
         .unwrap();
     Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
 }
 
-fn key(seed: u8) -> CopyKey {
+fn leiden_copy_key(seed: u8) -> CopyKey {
     (content(seed).digest, site("Leiden"))
 }
 
 /// A job that reads a file at Leiden, and ends.
-async fn ran(world: &MemoryWorld, id: u64) {
+async fn run_job_at_leiden(world: &MemoryWorld, id: u64) {
     let seed = id as u8;
     let text = format!("input-{id}");
     world.add_file(&text, content(seed), &["Delft"]).await;
     world.place_job(id, content(seed), "Leiden").await;
     world
-        .until("the copy is whole", |w| w.is_ready(&key(seed)))
+        .wait_until("the copy is whole", |w| {
+            w.is_copy_ready(&leiden_copy_key(seed))
+        })
         .await;
     world.finish_job(id).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -57,14 +59,14 @@ async fn ran(world: &MemoryWorld, id: u64) {
 
 #[test]
 fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
-    paused(|| async {
-        let world = keeping(2);
+    run_paused(|| async {
+        let world = world_keeping_replicas(2);
         for id in 1..=2 {
-            ran(&world, id).await;
+            run_job_at_leiden(&world, id).await;
         }
         tokio::time::sleep(Duration::from_secs(86_400)).await;
         assert!(
-            world.is_ready(&key(1)) && world.is_ready(&key(2)),
+            world.is_copy_ready(&leiden_copy_key(1)) && world.is_copy_ready(&leiden_copy_key(2)),
             "a day later"
         );
         let grid = GridSnapshotMaker::default().snapshot(&world.shared);
@@ -81,14 +83,18 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
             .map(SiteName::as_str)
             .collect();
         assert_eq!(told, ["Leiden"], "and so do people");
-        ran(&world, 3).await;
+        run_job_at_leiden(&world, 3).await;
         world
-            .until("the first one is gone", |w| w.copy(&key(1)).is_none())
+            .wait_until("the first one is gone", |w| {
+                w.copy_record(&leiden_copy_key(1)).is_none()
+            })
             .await;
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)));
+        assert!(
+            world.is_copy_ready(&leiden_copy_key(2)) && world.is_copy_ready(&leiden_copy_key(3))
+        );
         assert_eq!(
-            world.at("Delft").inside().deletions,
+            world.fake_site("Delft").lock_state().deletions,
             0,
             "what users registered stays"
         );
@@ -97,50 +103,54 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
 
 #[test]
 fn a_copy_that_is_used_again_is_the_latest() {
-    paused(|| async {
-        let world = keeping(2);
+    run_paused(|| async {
+        let world = world_keeping_replicas(2);
         for id in 1..=2 {
-            ran(&world, id).await;
+            run_job_at_leiden(&world, id).await;
         }
         world.place_job(11, content(1), "Leiden").await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.finish_job(11).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(
-            world.at("Leiden").inside().begun.len(),
+            world.fake_site("Leiden").lock_state().begun.len(),
             2,
             "it was not copied again"
         );
-        ran(&world, 3).await;
+        run_job_at_leiden(&world, 3).await;
         world
-            .until("the second one is gone", |w| w.copy(&key(2)).is_none())
+            .wait_until("the second one is gone", |w| {
+                w.copy_record(&leiden_copy_key(2)).is_none()
+            })
             .await;
-        assert!(world.is_ready(&key(1)) && world.is_ready(&key(3)));
+        assert!(
+            world.is_copy_ready(&leiden_copy_key(1)) && world.is_copy_ready(&leiden_copy_key(3))
+        );
     });
 }
 
 #[test]
 fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
     for replicas in [0, 3] {
-        paused(|| async move {
+        run_paused(|| async move {
             let staging = StagingLimits {
-                budget: Some(files(3)),
-                replicas: files(replicas),
+                budget: Some(room_for_files(3)),
+                replicas: room_for_files(replicas),
             };
-            let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+            let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
             for id in 1..=3 {
-                ran(&world, id).await;
+                run_job_at_leiden(&world, id).await;
             }
             assert!(
-                (1..=3).all(|seed| world.is_ready(&key(seed))),
+                (1..=3).all(|seed| world.is_copy_ready(&leiden_copy_key(seed))),
                 "there is room for three"
             );
             world.add_file("input-4", content(4), &["Delft"]).await;
             world.place_job(4, content(4), "Leiden").await;
             let placed_at = tokio::time::Instant::now();
             world
-                .until("the longest unused one is gone", |w| {
-                    w.copy(&key(1)).is_none()
+                .wait_until("the longest unused one is gone", |w| {
+                    w.copy_record(&leiden_copy_key(1)).is_none()
                 })
                 .await;
             assert!(
@@ -148,16 +158,19 @@ fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
                 "long before its time"
             );
             world
-                .until("the new one is there", |w| w.is_ready(&key(4)))
+                .wait_until("the new one is there", |w| {
+                    w.is_copy_ready(&leiden_copy_key(4))
+                })
                 .await;
             assert!(
-                world.is_ready(&key(2)) && world.is_ready(&key(3)),
+                world.is_copy_ready(&leiden_copy_key(2))
+                    && world.is_copy_ready(&leiden_copy_key(3)),
                 "the others stay"
             );
             world.place_job(5, content(2), "Leiden").await;
             tokio::time::sleep(Duration::from_secs(2)).await;
             assert!(
-                (2..=4).all(|seed| world.is_ready(&key(seed))),
+                (2..=4).all(|seed| world.is_copy_ready(&leiden_copy_key(seed))),
                 "one is needed again"
             );
         });
@@ -166,54 +179,60 @@ fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
 
 #[test]
 fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
-    paused(|| async {
-        let world = keeping(0);
-        ran(&world, 1).await;
+    run_paused(|| async {
+        let world = world_keeping_replicas(0);
+        run_job_at_leiden(&world, 1).await;
         world
-            .until("it is gone", |w| w.copy(&key(1)).is_none())
+            .wait_until("it is gone", |w| {
+                w.copy_record(&leiden_copy_key(1)).is_none()
+            })
             .await;
-        let world = keeping(1);
-        ran(&world, 1).await;
-        let world = world.restarted().await;
+        let world = world_keeping_replicas(1);
+        run_job_at_leiden(&world, 1).await;
+        let world = world.restart().await;
         tokio::time::sleep(Duration::from_secs(86_400)).await;
-        assert!(world.is_ready(&key(1)));
+        assert!(world.is_copy_ready(&leiden_copy_key(1)));
     });
 }
 
 #[test]
 fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
-    paused(|| async {
+    run_paused(|| async {
         let staging = StagingLimits {
-            budget: Some(files(3)),
+            budget: Some(room_for_files(3)),
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         let left = |world: &MemoryWorld| {
             let grid = GridSnapshotMaker::default().snapshot(&world.shared);
             let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
             (left("Leiden"), left("Delft"))
         };
-        assert_eq!(left(&world), (Some(files(3)), None));
+        assert_eq!(left(&world), (Some(room_for_files(3)), None));
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        assert_eq!(left(&world), (Some(files(2)), None), "at once");
+        assert_eq!(left(&world), (Some(room_for_files(2)), None), "at once");
         world.place_job(2, content(1), "Leiden").await;
-        assert_eq!(left(&world), (Some(files(2)), None), "one copy serves both");
+        assert_eq!(
+            left(&world),
+            (Some(room_for_files(2)), None),
+            "one copy serves both"
+        );
         for id in 1..=2 {
             world.finish_job(id).await;
         }
-        assert_eq!(left(&world), (Some(files(3)), None));
+        assert_eq!(left(&world), (Some(room_for_files(3)), None));
     });
 }
 
 #[test]
 fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
-    paused(|| async {
+    run_paused(|| async {
         let staging = StagingLimits {
-            budget: Some(files(2)),
+            budget: Some(room_for_files(2)),
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         for seed in 1..=3 {
             world
                 .add_file(&format!("input-{seed}"), content(seed), &["Delft"])
@@ -242,22 +261,22 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
         };
         let promise = StagingDeductionGuard::for_placements(&world.shared, [&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
-        assert_eq!(taken(&world), files(2));
+        assert_eq!(room_taken_at_leiden(&world), room_for_files(2));
         drop(promise);
         world.finish_job(1).await;
         assert_eq!(staged(&[1, 2, 3]), vec![false; 3]);
-        assert_eq!(taken(&world), files(0));
+        assert_eq!(room_taken_at_leiden(&world), room_for_files(0));
     });
 }
 
 #[test]
 fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
-    paused(|| async {
+    run_paused(|| async {
         let staging = StagingLimits {
-            budget: Some(files(2)),
+            budget: Some(room_for_files(2)),
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         let plan = |seed: u8, at: &str| Placement {
             site: site(at),
             sources: vec![ContentSource {
@@ -275,7 +294,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         };
         let fits = |seeds: &[u8]| {
             let plans: Vec<_> = seeds.iter().map(|seed| plan(*seed, "Leiden")).collect();
-            room_for(&world.shared, &world.shared.view.load(), &plans).is_there
+            check_staging_room(&world.shared, &world.shared.view.load(), &plans).is_there
         };
         let promise = |seed: u8, at: &str| {
             StagingDeductionGuard::for_placements(&world.shared, [&plan(seed, at)].into_iter())
@@ -283,29 +302,33 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         assert!(promise(1, "Delft").is_none(), "its room is not bounded");
         assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
         let first = promise(1, "Leiden");
-        assert_eq!(left(), Some(files(1)));
+        assert_eq!(left(), Some(room_for_files(1)));
         assert!(
             fits(&[2]) && fits(&[1, 2]) && !fits(&[2, 3]),
             "one copy serves all"
         );
         let second = promise(1, "Leiden");
-        assert_eq!(left(), Some(files(1)));
+        assert_eq!(left(), Some(room_for_files(1)));
         drop(first);
-        assert_eq!(left(), Some(files(1)), "the other still counts on it");
+        assert_eq!(
+            left(),
+            Some(room_for_files(1)),
+            "the other still counts on it"
+        );
         drop(second);
-        assert_eq!(left(), Some(files(2)));
+        assert_eq!(left(), Some(room_for_files(2)));
     });
 }
 
 #[test]
 fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
-    paused(|| async {
+    run_paused(|| async {
         const OFFERS: u32 = 200;
         let staging = StagingLimits {
-            budget: Some(files(1_000)),
+            budget: Some(room_for_files(1_000)),
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         for id in 1..=10 {
             world.place_job(id, content(id as u8), "Leiden").await;
         }
@@ -328,7 +351,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
         let mut looks = 0;
         let mut promises = Vec::new();
         for plan in (0..OFFERS).map(plan) {
-            let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));
+            let room = check_staging_room(&world.shared, &view, std::slice::from_ref(&plan));
             assert!(room.is_there);
             looks += room.looks;
             promises.push(StagingDeductionGuard::for_placements(
@@ -337,31 +360,31 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             ));
         }
         assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
-        let taken = || taken(&world);
-        assert_eq!(taken(), files(10 + u64::from(OFFERS)));
+        let taken = || room_taken_at_leiden(&world);
+        assert_eq!(taken(), room_for_files(10 + u64::from(OFFERS)));
         // One of them is decided, and another job ends.
         let plan = plan(0);
         world.place_job(11, plan.sources[0].content, "Leiden").await;
         world.finish_job(1).await;
         assert_eq!(
             taken(),
-            files(9 + u64::from(OFFERS)),
+            room_for_files(9 + u64::from(OFFERS)),
             "what is promised and needed counts once"
         );
         promises.clear();
-        assert_eq!(taken(), files(10));
-        assert!(world.shared.view.load().folds_agree());
+        assert_eq!(taken(), room_for_files(10));
+        assert!(world.shared.view.load().is_derived_state_correct());
     });
 }
 
 #[test]
 fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
-    paused(|| async {
+    run_paused(|| async {
         let staging = StagingLimits {
-            budget: Some(files(3)),
+            budget: Some(room_for_files(3)),
             replicas: Bytes(0),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::with_staging_limits(&["Delft", "Leiden"], "Leiden", staging);
         let from = site("Delft");
         let plan = Placement {
             site: site("Leiden"),
@@ -375,7 +398,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             acquisition: Default::default(),
         };
         world
-            .append(JournalChange::NewJobs(vec![Arc::new(queued(
+            .append(JournalChange::NewJobs(vec![Arc::new(queued_job(
                 1,
                 content(1),
             ))]))
@@ -406,20 +429,21 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             world.shared.view.load().staged.is_empty(),
             "it is on its way"
         );
-        promise.end_after_decision(false).await;
-        assert_eq!(taken(&world), files(1));
+        promise.end_once_decided(false).await;
+        assert_eq!(room_taken_at_leiden(&world), room_for_files(1));
     });
 }
 
 #[test]
 fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
-    paused(|| async {
+    run_paused(|| async {
         let staging = StagingLimits {
             budget: None,
-            replicas: files(1),
+            replicas: room_for_files(1),
         };
-        let world = MemoryWorld::staging(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
-        ran(&world, 1).await;
+        let world =
+            MemoryWorld::with_staging_limits(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
+        run_job_at_leiden(&world, 1).await;
         // The catalogue knows the file no more.
         let old = world
             .shared
@@ -440,14 +464,14 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
             own: 1,
             total: 2,
         };
-        let chunk = FileChunk::of_part(content(1), part);
-        let at_utrecht = (chunk.content().digest, site("Utrecht"));
-        world.at("Utrecht").inside().copy_time = Duration::from_secs(3_600);
+        let chunk = FileChunk::for_part(content(1), part);
+        let at_utrecht = (chunk.as_content().digest, site("Utrecht"));
+        world.fake_site("Utrecht").lock_state().copy_time = Duration::from_secs(3_600);
         world
             .place_reading(
                 4,
                 ContentSource {
-                    content: chunk.content(),
+                    content: chunk.as_content(),
                     from: site("Leiden"),
                     chunk: Some(chunk),
                 },
@@ -455,22 +479,26 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
             )
             .await;
         world
-            .until("it is being copied", |w| w.is_copying(&at_utrecht))
+            .wait_until("it is being copied", |w| w.is_copying(&at_utrecht))
             .await;
-        let source = world.at("Utrecht").inside().begun[0].source.clone();
+        let source = world.fake_site("Utrecht").lock_state().begun[0]
+            .source
+            .clone();
         let store = FilePlace::Store(content(1).digest);
         assert_eq!((source.site, source.place), (site("Leiden"), store));
         // Another copy takes the room of the kept one; what is read there stays.
-        ran(&world, 2).await;
+        run_job_at_leiden(&world, 2).await;
         tokio::time::sleep(Duration::from_secs(1_200)).await;
-        assert!(world.is_ready(&key(1)) && world.is_copying(&at_utrecht));
+        assert!(world.is_copy_ready(&leiden_copy_key(1)) && world.is_copying(&at_utrecht));
         world
-            .until("the chunk is whole", |w| w.is_ready(&at_utrecht))
+            .wait_until("the chunk is whole", |w| w.is_copy_ready(&at_utrecht))
             .await;
         // It was used last, so it is the one that is kept.
         world
-            .until("the other is gone", |w| w.copy(&key(2)).is_none())
+            .wait_until("the other is gone", |w| {
+                w.copy_record(&leiden_copy_key(2)).is_none()
+            })
             .await;
-        assert!(world.is_ready(&key(1)));
+        assert!(world.is_copy_ready(&leiden_copy_key(1)));
     });
 }

@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::copy_effects::{self, CopyCallOutcome};
 use super::copy_watch::CopyTryWatch;
-use super::{CopyKey, copy_metrics, is_needed};
+use super::{CopyKey, copy_metrics, is_copy_needed};
 use crate::actor_context::SharedState;
 use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
@@ -106,7 +106,7 @@ impl TransferActor {
 
     /// Looks at the clock, and at who needs the copy.
     fn look_at_needs(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take_look();
+        self.dirty.take_owed_look();
         if self.steps.is_writing() {
             // A look now would be decided on the old state; look again after.
             self.dirty.owe_look();
@@ -121,23 +121,23 @@ impl TransferActor {
     }
 
     fn is_needed(&self) -> bool {
-        is_needed(&self.shared.view.load(), &self.key)
+        is_copy_needed(&self.shared.view.load(), &self.key)
     }
 
     fn push_command(&mut self, command: CopyCommand, ctx: &mut Context<Self>) {
         self.steps.push_command(command, None);
-        self.decide_next(ctx);
+        self.decide_next_step(ctx);
     }
 
     /// Decides the durable step.
-    fn decide_next(&mut self, ctx: &mut Context<Self>) {
+    fn decide_next_step(&mut self, ctx: &mut Context<Self>) {
         if self.steps.is_writing() {
             return;
         }
         let now = self.now();
         match self.steps.decide_inbox(&self.copy_parameters(), now) {
             Some(step) => self.write_step(step, ctx),
-            None => self.perform_due(ctx),
+            None => self.perform_due_effects(ctx),
         }
     }
 
@@ -146,8 +146,8 @@ impl TransferActor {
         let (next, events, answers) = step.into_parts();
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
-        let names = self.due_names(&next);
-        chaos::reach_each(&names, CrashPoint::BeforeJournal);
+        let names = self.due_effect_names(&next);
+        chaos::reach_for_effects(&names, CrashPoint::BeforeJournal);
         let change = JournalChange::Copy {
             key: self.key.clone(),
             old: self.stored.clone(),
@@ -158,7 +158,7 @@ impl TransferActor {
             .into_actor(self)
             .map(move |result, this, ctx| match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_each(&names, CrashPoint::AfterJournal);
+                    chaos::reach_for_effects(&names, CrashPoint::AfterJournal);
                     let before = this.record().clone();
                     this.stored = new;
                     this.steps.finish_write(next, answers);
@@ -176,7 +176,7 @@ impl TransferActor {
                     {
                         this.measure_link(&before);
                     }
-                    this.go_on(ctx);
+                    this.continue_after_write(ctx);
                 }
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload_record(ctx),
                 // The process is ending.
@@ -185,7 +185,7 @@ impl TransferActor {
         ctx.spawn(done);
     }
 
-    fn due_names(&self, record: &CopyRecord) -> Vec<&'static str> {
+    fn due_effect_names(&self, record: &CopyRecord) -> Vec<&'static str> {
         let due = CopyMachine::due(record, &self.copy_parameters(), self.now());
         due.iter().map(CopyEffect::name).collect()
     }
@@ -202,22 +202,22 @@ impl TransferActor {
             })
         });
         self.steps.reset_to(record);
-        self.go_on(ctx);
+        self.continue_after_write(ctx);
     }
 
     /// Takes up what came in while a write was under way, and performs what is due.
-    fn go_on(&mut self, ctx: &mut Context<Self>) {
+    fn continue_after_write(&mut self, ctx: &mut Context<Self>) {
         if self.dirty.owes_look() {
             self.look_at_needs(ctx);
         } else {
-            self.decide_next(ctx);
+            self.decide_next_step(ctx);
         }
     }
 
     /// Performs the effects that are due. Start, restart, hint and timer all run this line.
-    fn perform_due(&mut self, ctx: &mut Context<Self>) {
+    fn perform_due_effects(&mut self, ctx: &mut Context<Self>) {
         if self.record().is_gone() && self.stored.is_none() {
-            self.retire_or_begin_anew(ctx);
+            self.retire_if_nothing_left(ctx);
             return;
         }
         self.show_progress();
@@ -236,12 +236,12 @@ impl TransferActor {
                 CopyEffect::Look => return self.push_command(CopyCommand::Look, ctx),
                 CopyEffect::ChooseSource { .. } => {
                     // With any outcome, not again at once.
-                    self.put_off(&effect, SOURCE_SOON);
+                    self.put_off_effect(&effect, SOURCE_SOON);
                     if let Some(command) = self.choose_source() {
                         return self.push_command(command, ctx);
                     }
                 }
-                CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
+                CopyEffect::WatchCopy(order) => self.begin_watching_try(order, now),
                 // A job may have been placed here before the deletion was durable, and count on the
                 // copy.
                 CopyEffect::DeleteContent { .. }
@@ -250,45 +250,46 @@ impl TransferActor {
                     return self.look_at_needs(ctx);
                 }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {
-                    self.put_off_until(&effect, self.settled_at);
+                    self.put_off_effect_until(&effect, self.settled_at);
                     continue;
                 }
                 _ => {}
             }
-            self.call_site(effect, ctx);
+            self.call_site_for_effect(effect, ctx);
         }
         self.verify_copy(ctx);
-        self.set_wake(ctx);
+        self.set_wake_timer(ctx);
     }
 
-    fn put_off(&mut self, effect: &CopyEffect, pause: DurationMs) {
-        self.put_off_until(effect, self.now() + pause);
+    fn put_off_effect(&mut self, effect: &CopyEffect, pause: DurationMs) {
+        self.put_off_effect_until(effect, self.now() + pause);
     }
 
-    fn put_off_until(&mut self, effect: &CopyEffect, until: Timestamp) {
+    fn put_off_effect_until(&mut self, effect: &CopyEffect, until: Timestamp) {
         self.not_before.retain(|(other, _)| other != effect);
         self.not_before.push((effect.clone(), until));
     }
 
     /// Makes the call that an effect needs, unless one is under way.
-    fn call_site(&mut self, effect: CopyEffect, ctx: &mut Context<Self>) {
+    fn call_site_for_effect(&mut self, effect: CopyEffect, ctx: &mut Context<Self>) {
         if self.calling {
             return;
         }
         let record = self.record().clone();
-        let Some(pending) = copy_effects::call_for(&self.shared, &self.key, &record, &effect)
+        let Some(pending) =
+            copy_effects::call_for_effect(&self.shared, &self.key, &record, &effect)
         else {
             return;
         };
-        chaos::reach_for(effect.name(), CrashPoint::BeforeEffect);
+        chaos::reach_for_effect(effect.name(), CrashPoint::BeforeEffect);
         self.calling = true;
         ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
-            chaos::reach_for(effect.name(), CrashPoint::AfterEffect);
-            this.handle_result(&effect, outcome, ctx);
+            chaos::reach_for_effect(effect.name(), CrashPoint::AfterEffect);
+            this.handle_call_outcome(&effect, outcome, ctx);
         }));
     }
 
-    fn handle_result(
+    fn handle_call_outcome(
         &mut self,
         effect: &CopyEffect,
         outcome: CopyCallOutcome,
@@ -299,17 +300,17 @@ impl TransferActor {
             CopyCallOutcome::Tell(command) => {
                 self.failures = 0;
                 // A rejected command would be due again at once.
-                self.put_off(effect, RETRY);
+                self.put_off_effect(effect, RETRY);
                 self.push_command(command, ctx);
             }
             CopyCallOutcome::Status(nonce, status) => {
                 self.failures = 0;
                 let (command, pause) = self.observe_status(nonce, status);
-                self.put_off(effect, pause);
+                self.put_off_effect(effect, pause);
                 self.push_command(command, ctx);
             }
             CopyCallOutcome::Has(nonce, there) => {
-                self.put_off(effect, RETRY);
+                self.put_off_effect(effect, RETRY);
                 let there = if there {
                     CopyCommand::FoundThere { nonce }
                 } else {
@@ -321,12 +322,12 @@ impl TransferActor {
                 let (digest, site) = &self.key;
                 debug!(%digest, %site, effect = effect.name(), %error, "again later");
                 if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
-                    watch.saw_nothing();
+                    watch.note_no_answer();
                 }
                 let pause = DurationMs(RETRY.0 << self.failures.min(10)).min(RETRY_MAX);
                 self.failures = self.failures.saturating_add(1);
-                self.put_off(effect, self.shared.chance.with_jitter(pause));
-                self.decide_next(ctx);
+                self.put_off_effect(effect, self.shared.chance.with_jitter(pause));
+                self.decide_next_step(ctx);
             }
         }
     }
@@ -359,12 +360,12 @@ impl TransferActor {
                 CopyCallOutcome::Has(nonce, false) => {
                     this.push_command(CopyCommand::FoundMissing { nonce }, ctx)
                 }
-                _ => this.decide_next(ctx),
+                _ => this.decide_next_step(ctx),
             }
         }));
     }
 
-    fn set_wake(&mut self, ctx: &mut Context<Self>) {
+    fn set_wake_timer(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
         let state = CopyMachine::next_wake(self.record(), &self.copy_parameters(), now);
         // The result of a call under way will wake us anyway.
@@ -393,7 +394,7 @@ impl TransferActor {
     }
 
     /// Retires when nothing is left of the copy, and the journal knows nothing of it.
-    fn retire_or_begin_anew(&mut self, ctx: &mut Context<Self>) {
+    fn retire_if_nothing_left(&mut self, ctx: &mut Context<Self>) {
         if !self.record().is_needed() && self.is_needed() {
             self.look_at_needs(ctx);
             return;

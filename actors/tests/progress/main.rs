@@ -127,7 +127,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
     let mut loader = RecordLoader::default();
     let instance = InstanceId::from_random(seed);
     let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut |stored| {
-        loader.take_value(stored).expect("a record")
+        loader.take_stored_value(stored).expect("a record")
     });
     let opened = opened.expect("a store in memory");
     let parts = SharedStateParts {
@@ -257,7 +257,7 @@ async fn live(scenario: Scenario) -> Vec<u64> {
         );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(plane.view().folds_agree());
+    assert!(plane.view().is_derived_state_correct());
     assert!(
         calls > 0,
         "calls to sites that are under way are not counted"

@@ -8,7 +8,7 @@ use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiCommand, ApiRequest};
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{JobId, KeyName};
-use cospan_domain::planted_bugs::poison;
+use cospan_domain::planted_bugs::poison_job;
 use cospan_domain::units::Timestamp;
 
 use super::{alone, job, plane, prompt_site, submit, under_paused_time, unfinished};
@@ -47,7 +47,7 @@ async fn is_held_and_released() {
         .with_label_values(&["co-allocator"]);
     assert_eq!(deaths.get(), 2);
 
-    poison(None);
+    poison_job(None);
     let by = KeyName::new("alice").expect("a key's name");
     let release = ApiCommand {
         by,
@@ -60,6 +60,6 @@ async fn is_held_and_released() {
 #[test]
 fn a_job_that_ends_the_co_allocator_twice_is_held_and_others_go_on() {
     let _alone = alone();
-    poison(Some(ILL));
+    poison_job(Some(ILL));
     under_paused_time(is_held_and_released());
 }

@@ -71,7 +71,7 @@ fn read(
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
             damage = loader
-                .take_value(stored)
+                .take_stored_value(stored)
                 .map_or_else(ControlFlow::Break, ControlFlow::Continue);
         }
     })?;

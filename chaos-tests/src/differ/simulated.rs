@@ -352,7 +352,7 @@ impl SimulatedUser {
     fn lose_site(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let site = self.site(plane_run, job, 0)?;
         self.change_site(plane_run, &site, |world, site| {
-            world.site_down(site, REPAIR)
+            world.kill_site(site, REPAIR)
         })
     }
 

@@ -69,15 +69,15 @@ pub fn hunt(
     size: CampaignSize,
     show: &dyn Fn(u64, Option<String>),
 ) -> Option<FoundBug> {
-    use cospan_domain::planted_bugs::plant;
+    use cospan_domain::planted_bugs::plant_bug;
 
     let first = within.start;
     within.find_map(|number| {
         let seeds = number - first + 1;
         show(seeds, None);
-        plant(Some(bug));
+        plant_bug(Some(bug));
         let said = first_problem(number, size);
-        plant(None);
+        plant_bug(None);
         let said = said?;
         match first_problem(number, size) {
             None => Some(FoundBug { seeds, said }),

@@ -92,7 +92,7 @@ pub(super) fn wrong_site_metrics(plane_run: &ControlPlaneRun) -> Vec<String> {
             ));
         }
         let states = shown_states(metrics, name);
-        if states != [site.report.shown_state(site.state)] {
+        if states != [site.report.state_text(site.state)] {
             found.push(format!(
                 "{name} is shown as {states:?} and is {:?}",
                 site.state

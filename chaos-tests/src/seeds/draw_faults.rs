@@ -126,7 +126,9 @@ pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Ti
 pub(super) fn draw_faults(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
     let drawn_elsewhere = [FaultKind::CutOff, FaultKind::LosesLeases];
-    for kind in FaultKind::of(FaultTarget::Site).filter(|kind| !drawn_elsewhere.contains(kind)) {
+    for kind in
+        FaultKind::kinds_of_target(FaultTarget::Site).filter(|kind| !drawn_elsewhere.contains(kind))
+    {
         if !drawing.draw_existence() {
             continue;
         }
@@ -197,7 +199,7 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
 fn end_all_faults(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
     (0..names.len())
         .flat_map(|site: usize| {
-            let kinds = FaultKind::of(FaultTarget::Site)
+            let kinds = FaultKind::kinds_of_target(FaultTarget::Site)
                 .filter(|kind| !matches!(kind, FaultKind::Link | FaultKind::Corrupts));
             let here = kinds.filter_map(move |kind| end_fault(kind, &names[site]));
             let links = names
@@ -211,7 +213,9 @@ fn end_all_faults(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 /// Draws the fault rates of calls, and of the disk.
 pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     let mut faults = BTreeMap::new();
-    for fault in FaultKind::of(FaultTarget::Call).filter(|fault| *fault != FaultKind::WrongStart) {
+    for fault in FaultKind::kinds_of_target(FaultTarget::Call)
+        .filter(|fault| *fault != FaultKind::WrongStart)
+    {
         if drawing.draw_existence() {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }

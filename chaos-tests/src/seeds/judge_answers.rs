@@ -53,7 +53,7 @@ pub(super) fn false_statements(
             let named = sites.iter().filter_map(|site| {
                 view.sites
                     .get(&scenario.sites[*site].name)?
-                    .shared_named(&wish.name)
+                    .shared_reservation_named(&wish.name)
             });
             let untrue = (named.count() == 0).then(|| format!("{} is reserved nowhere", wish.name));
             untrue.into_iter().collect()
@@ -107,10 +107,12 @@ fn is_site_as_commanded(order: &OperatorCommand, site: &SiteRecord, asked_at: Ti
             .is_some_and(|forced| forced.usable == *usable),
         OperatorCommand::Unforce => operator.forced.is_none(),
         OperatorCommand::ResetErrors => is_reset(site, asked_at),
-        OperatorCommand::Reserve(wish) => site.shared_named(&wish.name).is_some(),
+        OperatorCommand::Reserve(wish) => site.shared_reservation_named(&wish.name).is_some(),
         OperatorCommand::ExtendReservation { name, .. }
         | OperatorCommand::AllowReservation { name, .. }
-        | OperatorCommand::CancelReservation { name } => site.shared_named(name).is_some(),
+        | OperatorCommand::CancelReservation { name } => {
+            site.shared_reservation_named(name).is_some()
+        }
     }
 }
 

@@ -142,7 +142,7 @@ fn failed_component_began(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Opt
     let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
     let (index, _) = job
         .indexed_components()
-        .find(|(index, _)| job.name_of(*index).as_deref() == Some(failed))?;
+        .find(|(index, _)| job.component_name(*index).as_deref() == Some(failed))?;
     deeds.last_began.get(&index).copied()
 }
 

@@ -30,7 +30,10 @@ const GIANT: u32 = 1_000_000;
 pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> Result<()> {
     let view = plane_run.plane.view();
     let now = plane_run.clock.now();
-    ensure!(view.folds_agree(), "a fold differs from a fresh one");
+    ensure!(
+        view.is_derived_state_correct(),
+        "a fold differs from a fresh one"
+    );
     for job in view.jobs.values() {
         if let JobPhase::Finished { at }
         | JobPhase::Failed { at, .. }
@@ -58,12 +61,12 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     ensure!(left.is_none(), "{left:?} was left behind");
     // No deduction outlives its plan, or the life of its maker.
     let shared = plane_run.plane.shared();
-    let leaks = shared.provisional_leaks();
+    let leaks = shared.deduction_leaks();
     ensure!(
         leaks.is_empty(),
         "what is deducted is owned by no job: {leaks:?}"
     );
-    let open = shared.deductions.open_plans();
+    let open = shared.deductions.open_plan_count();
     let shown = shared.metrics.provisional_plans.get();
     ensure!(
         (open, shown) == (0, 0),

@@ -115,7 +115,7 @@ fn overdue_news(plane_run: &ControlPlaneRun) -> Vec<News> {
 
 /// Lists messages that this life of the notifier knows to have arrived, and that are still owed.
 fn delivered_news(plane_run: &ControlPlaneRun, view: &CommittedView) -> Vec<News> {
-    let Some(born) = plane_run.lives.born_at(&ActorId::Notifier) else {
+    let Some(born) = plane_run.lives.life_began_at(&ActorId::Notifier) else {
         return Vec::new();
     };
     let owed = view.sites.values().flat_map(|record| {

@@ -68,7 +68,7 @@ fn missing_reservation(world: &SimulatedWorld, instance: InstanceId, job: &Job) 
         };
         let site = &world.sites()[world.index_of(&placed.site)?.index()];
         let lease = site
-            .current_leases()
+            .current_reservations()
             .find(|(held, _)| **held == tag)
             .map(|(_, lease)| *lease);
         let is_held = lease.is_some_and(|lease| {
@@ -80,7 +80,7 @@ fn missing_reservation(world: &SimulatedWorld, instance: InstanceId, job: &Job) 
             "{tag} at {}: {promised:?}, and it has {lease:?}",
             placed.site
         );
-        (!is_held && !site.has_lost(tag)).then_some(text)
+        (!is_held && !site.has_lost_reservation(tag)).then_some(text)
     });
     broken.collect()
 }
@@ -94,7 +94,7 @@ pub(super) fn unneeded_reservations(
 ) -> Vec<String> {
     let of_site = world.sites().iter().flat_map(|site| {
         let ours = site
-            .current_leases()
+            .current_reservations()
             .filter(|(tag, _)| tag.instance == instance);
         let ours = ours
             .filter(|(tag, _)| !judge_shared_reservations::is_for_others(view, site.name(), **tag));

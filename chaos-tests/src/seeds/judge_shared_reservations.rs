@@ -131,7 +131,7 @@ fn stage_before<'r>(
     old: Option<&'r SiteRecord>,
     shared: &SharedReservation,
 ) -> Option<&'r SharedReservationStage> {
-    let before = old?.shared_with(shared.serial)?;
+    let before = old?.shared_reservation_numbered(shared.serial)?;
     Some(&before.stage)
 }
 
@@ -145,7 +145,7 @@ fn reservation_at_site<'w>(
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     cluster
-        .current_leases()
+        .current_reservations()
         .find(|(held, _)| **held == tag)
         .map(|(_, lease)| lease)
 }
@@ -160,7 +160,7 @@ fn confirmed_early(
 ) -> Option<String> {
     let may = match shared.stage {
         SharedReservationStage::Asked => false,
-        SharedReservationStage::Granted => shared.accord() != JointReservationState::Looking,
+        SharedReservationStage::Granted => shared.joint_state() != JointReservationState::Looking,
         _ => true,
     };
     let lease = reservation_at_site(world, instance, record, shared)
@@ -190,7 +190,7 @@ fn not_cancelled(
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     let lease = reservation_at_site(world, instance, record, shared)?;
     let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
-    (lives && !cluster.has_released(tag)).then(|| {
+    (lives && !cluster.has_cancelled_reservation(tag)).then(|| {
         format!(
             "{tag} at {} is over ({why:?}), and it has {lease:?}",
             record.site
@@ -202,7 +202,7 @@ fn not_cancelled(
 fn lost_without_message(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
     let lost = new.shared.iter().find(|shared| {
         let kept = old
-            .shared_with(shared.serial)
+            .shared_reservation_numbered(shared.serial)
             .is_some_and(|old| old.is_kept(now));
         kept && matches!(
             shared.end_reason(),
@@ -246,13 +246,13 @@ fn missing_at_site(
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(site)?.index()];
     let lease = cluster
-        .current_leases()
+        .current_reservations()
         .find(|(held, _)| **held == tag)
         .map(|(_, lease)| *lease);
-    let recorded = shared.lease()?;
+    let recorded = shared.reserved_span()?;
     let is_held = lease.is_some_and(|lease| lease.span == recorded && lease.expires.is_none());
     let is_over = recorded.to <= world.now();
-    (!is_held && !is_over && !cluster.has_lost(tag))
+    (!is_held && !is_over && !cluster.has_lost_reservation(tag))
         .then(|| format!("{tag} at {site}: {recorded:?}, and it has {lease:?}"))
 }
 
@@ -269,10 +269,10 @@ pub(super) fn find_disagreements(plane_run: &ControlPlaneRun, instance: Instance
             let tag = ReservationTag::shared(instance, shared.serial);
             let site = &world.sites()[world.index_of(&record.site)?.index()];
             let lease = site
-                .current_leases()
+                .current_reservations()
                 .find(|(held, _)| **held == tag)
                 .map(|(_, lease)| *lease);
-            let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
+            let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.reserved_span());
             (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
         });
         let open = view.sites.values().flat_map(|record| open_requests(record));
@@ -316,7 +316,7 @@ fn incomplete_reservations(view: &CommittedView, now: Timestamp) -> Vec<String> 
             .parts()
             .iter()
             .any(|(_, other): &(&SiteName, &SharedReservation)| {
-                other.accord() != JointReservationState::Kept
+                other.joint_state() != JointReservationState::Kept
             })
             || apart > part.wish.tolerance;
         is_half.then(|| {
@@ -334,7 +334,7 @@ pub(super) fn is_for_others(view: &CommittedView, site: &SiteName, tag: Reservat
     let shared = view
         .sites
         .get(site)
-        .and_then(|record| record.shared_with(tag.serial));
+        .and_then(|record| record.shared_reservation_numbered(tag.serial));
     tag.is_shared()
         && shared.is_some_and(|shared| shared.stage == SharedReservationStage::Confirmed)
 }

@@ -11,13 +11,13 @@ use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
-use cospan_domain::invariants::broken_rules;
+use cospan_domain::invariants::list_broken_invariants;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{
     AbortCause, AttemptEnding, AttemptState, Job, PhaseKind, SiteCharge,
 };
-use cospan_domain::job::state_table::is_allowed;
+use cospan_domain::job::state_table::is_transition_allowed;
 use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::placed::Placement;
 use cospan_domain::reservation::StartWindow;
@@ -123,7 +123,7 @@ impl SeenJobs {
     fn begin_life(&mut self, plane_run: &ControlPlaneRun) {
         let view = &plane_run.plane.view();
         let its_now = plane_run.plane.now();
-        match read_unseen(&**plane_run.plane.store(), view, &self.last) {
+        match read_unseen(&**plane_run.plane.store_journal(), view, &self.last) {
             Ok(unseen) => unseen
                 .into_iter()
                 .for_each(|unseen| self.catch_up_unseen(unseen)),
@@ -250,7 +250,7 @@ impl SeenJobs {
             if name == "JobPlaced" && folded.frozen_by.is_some() {
                 self.break_rule("a frozen job was placed", new, name);
             }
-            if !is_allowed(from, name, to) {
+            if !is_transition_allowed(from, name, to) {
                 let led = format!("{name} led from {from:?} to {to:?}");
                 self.break_rule("a transition is not listed", new, &led);
             }
@@ -260,7 +260,7 @@ impl SeenJobs {
             let names: Vec<&str> = events.iter().map(|event| event.what.name()).collect();
             self.break_rule("the events do not give the record", new, &names.join(" "));
         }
-        for rule in broken_rules(new) {
+        for rule in list_broken_invariants(new) {
             self.break_rule("a record breaks an invariant", new, &rule.to_string());
         }
         if self
@@ -424,7 +424,7 @@ impl SeenJobs {
                     let counted = view
                         .sites
                         .get(&charge.site)
-                        .map(|site| site.has_counted(id));
+                        .map(|site| site.has_counted_attempt(id));
                     if counted != Some(true) {
                         self.break_rule("an error was never counted", job, charge.site.as_str());
                     }
@@ -468,7 +468,7 @@ pub(super) async fn follow_run(
     seen: Rc<RefCell<SeenJobs>>,
     changes_max: u64,
 ) {
-    let mut changes = plane_run.plane.subscribe();
+    let mut changes = plane_run.plane.subscribe_to_changes();
     seen.borrow_mut().begin_life(&plane_run);
     loop {
         match changes.recv().await {

@@ -149,7 +149,7 @@ fn reserved_by<'w>(
 ) -> HeldLeases<'w> {
     let each = world.sites().iter().map(|site| {
         let leases = site
-            .current_leases()
+            .current_reservations()
             .filter(|(tag, _)| tag.instance == instance && is_held_for(view, owner, tag));
         (
             site.name().clone(),
@@ -165,7 +165,7 @@ fn is_held_for(view: &CommittedView, owner: &KeyName, tag: &ReservationTag) -> b
     let mut searches = reservation.into_iter().flat_map(searches);
     searches.any(|search: &ReservationSearch| {
         search
-            .reserved()
+            .part_reservations()
             .iter()
             .flatten()
             .any(|held| held.serial == tag.serial)
@@ -242,7 +242,7 @@ mod tests {
         };
         let wanted = Coallocation {
             parts: vec![part],
-            window: StartWindow::exactly(Timestamp(1_000)),
+            window: StartWindow::single_start(Timestamp(1_000)),
             tolerance: DurationMs::ZERO,
             unit: DurationMs(1_000),
             windows_max: 1,

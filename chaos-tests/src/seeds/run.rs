@@ -12,7 +12,7 @@ use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::placement::PlacementDefaults;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
@@ -216,7 +216,7 @@ fn timeline(
 fn actor_lives(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
     let lived = environment
         .lives
-        .control_plane_runs()
+        .run_records()
         .into_iter()
         .flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
@@ -253,7 +253,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
     for (at, site, trouble) in &scenario.troubles {
         let name = scenario.sites[*site].name.clone();
         let site = world.index_of(&name).context("a site that was drawn")?;
-        world.plan(*at, site, trouble.clone());
+        world.plan_fault(*at, site, trouble.clone());
     }
     plant_others(&mut world, instance)?;
     world.set_requeues(scenario.requeues);
@@ -312,7 +312,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
 /// Makes a faulty disk where anything is wrong with it. With the planted bug that acknowledges what
 /// is not yet on the disk, records lie in memory: it needs no other fault.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
-    if scenario.fault_rates.disk.has_faults() && !bug(PlantedBug::SkipSync) {
+    if scenario.fault_rates.disk.has_faults() && !is_planted(PlantedBug::SkipSync) {
         StoreDisk::Faulty(FaultDisk::default())
     } else {
         StoreDisk::default()
@@ -472,7 +472,9 @@ fn record_unseen_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefC
     for id in ids {
         let job = view.jobs.get(id).cloned().or_else(|| {
             Some(Arc::new(
-                read_archived(&**plane_run.plane.store(), *id).ok()??.job,
+                read_archived(&**plane_run.plane.store_journal(), *id)
+                    .ok()??
+                    .job,
             ))
         });
         if let Some(job) = job.filter(|job| job.is_final()) {
@@ -586,7 +588,7 @@ fn judge_all(
         .into_iter()
         .map(|text| format!("a sweep's limit was exceeded: {text}"));
     let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
-    let guarded = supervision_mistakes(&environment.lives.control_plane_runs(), &seen.held, &over);
+    let guarded = supervision_mistakes(&environment.lives.run_records(), &seen.held, &over);
     let guarded = guarded
         .into_iter()
         .map(|text| format!("the supervisor erred: {text}"));
@@ -604,7 +606,7 @@ fn judge_all(
 
 /// Lists ends of jobs of which a target got a wrong message, or none.
 fn wrong_notifications(environment: &SimEnvironment, seen: &SeenJobs) -> Vec<String> {
-    let idle = environment.call_faults.idle_talk().into_iter();
+    let idle = environment.call_faults.unwanted_messages().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());
     let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));

@@ -111,7 +111,7 @@ fn is_failed_probe(old: &SiteRecord, new: &SiteRecord) -> bool {
     let mut counted = new
         .counted
         .iter()
-        .filter(|attempt| !old.has_counted(**attempt));
+        .filter(|attempt| !old.has_counted_attempt(**attempt));
     new.consecutive_errors >= old.consecutive_errors
         || counted.any(|attempt| {
             !new.recent_errors
@@ -157,7 +157,7 @@ fn is_repeated_error(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
         .recent_errors
         .iter()
         .filter(|error| !old.recent_errors.contains(error));
-    old.has_moved_count(job)
+    old.has_counted_error_of(job)
         || added
             .filter(|error: &&SiteErrorRecord| error.attempt.job == job)
             .count()

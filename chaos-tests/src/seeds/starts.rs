@@ -38,7 +38,7 @@ pub(super) fn clock_steps(world: &SimulatedWorld, from: Timestamp, to: Timestamp
     let steps = world
         .sites()
         .iter()
-        .map(|site| site.ailments().clock_steps(from, to).0);
+        .map(|site| site.present_faults().clock_steps(from, to).0);
     DurationMs(steps.sum())
 }
 
@@ -108,7 +108,7 @@ mod tests {
         let mut world = world();
         let site = world.index_of(world.sites()[0].name()).unwrap();
         for (at, ahead_ms) in [(500, 90_000), (10_000, 85_000)] {
-            world.plan(Timestamp(at), site, SiteFault::Clock(ahead_ms));
+            world.plan_fault(Timestamp(at), site, SiteFault::Clock(ahead_ms));
         }
         world.advance_to(Timestamp(100_000));
         assert!(

@@ -40,7 +40,7 @@ pub(super) async fn watch_guards(
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
         plane_run.sleep_until(plane_run.clock.now() + EVERY).await;
-        if look % FOLDED_EVERY == 0 && !plane_run.plane.view().folds_agree() {
+        if look % FOLDED_EVERY == 0 && !plane_run.plane.view().is_derived_state_correct() {
             let text = format!(
                 "a fold differs from a fresh one: at {}",
                 plane_run.clock.now().0
@@ -244,7 +244,7 @@ fn jobs_with_room(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(
         .values()
         .filter_map(|job: &Arc<Job>| {
             let processors = plainly_waiting_processors(job, now)?;
-            let lasts = plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
+            let lasts = plane_run.plane.max_hold() + job.spec.wall_time + LONGER;
             Some((job.id, processors, lasts))
         })
         .collect();

@@ -15,7 +15,7 @@ mod reservation_terms;
 pub use acquisition_options::{AcquisitionMode, AcquisitionOptions};
 pub use molding::{AlternativeShape, MOST_OVERHEAD, MoldingError, MoldingOptions};
 pub use partition::{
-    Partition, PartitionAccount, PartitionOptionPrefixes, SitePartitions, most_of_any,
+    Partition, PartitionAccount, PartitionOptionPrefixes, SitePartitions, max_of_partitions,
 };
 pub use partition_experience::{
     ImmediateStart, PartitionDemand, PartitionExperience, PartitionWait, SiteExperience,
@@ -128,7 +128,7 @@ impl Acquisition {
     /// Returns the time after which its wrapper leaves the gate by itself. A component that waited
     /// in a queue is normally told to give its processors back by whoever knows when the others are
     /// expected; it gives up by itself only if nobody does.
-    pub fn wrapper_hold(self, claims: ClaimTimeLimits, slack: DurationMs) -> DurationMs {
+    pub fn wrapper_hold_limit(self, claims: ClaimTimeLimits, slack: DurationMs) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
             Acquisition::Queue(limits) => limits.max_hold + slack,
@@ -136,12 +136,12 @@ impl Acquisition {
     }
 
     /// Returns true if it waits in its site's own queue, however little is idle there.
-    pub fn is_queued(self) -> bool {
+    pub fn waits_in_site_queue(self) -> bool {
         matches!(self, Acquisition::Queue(_))
     }
 
     /// Returns true if a try is worthwhile only while enough is idle at its site.
-    pub fn needs_idle(self) -> bool {
+    pub fn needs_idle_processors(self) -> bool {
         matches!(self, Acquisition::ClaimNow)
     }
 

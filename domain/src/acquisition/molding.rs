@@ -73,13 +73,13 @@ impl MoldingOptions {
 
     /// Returns the run time over that many sites: with the overhead, rounded up, if there are
     /// several.
-    pub fn run_time_over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
+    pub fn run_time_on_sites(&self, run_time: DurationMs, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
             self.overhead_share()
         } else {
             PerMillion(0)
         };
-        run_time + run_time.scaled(overhead)
+        run_time + run_time.scaled_by(overhead)
     }
 
     /// Lists all shapes, the one that is asked for first.
@@ -110,7 +110,7 @@ impl MoldingOptions {
                 processors,
                 run_time,
             } = *shape;
-            let longest = self.run_time_over(run_time, 2);
+            let longest = self.run_time_on_sites(run_time, 2);
             match () {
                 () if processors == 0 || run_time == DurationMs::ZERO => {
                     return Err(MoldingError::Zero(processors));
@@ -164,7 +164,7 @@ mod tests {
 
     const ASKED: AlternativeShape = shape(32, 7_200);
 
-    fn checked(overhead: u32, shapes: &[AlternativeShape]) -> Result<(), MoldingError> {
+    fn validate_shapes(overhead: u32, shapes: &[AlternativeShape]) -> Result<(), MoldingError> {
         let molding = MoldingOptions {
             overhead,
             shapes: shapes.to_vec(),
@@ -174,13 +174,16 @@ mod tests {
 
     #[test]
     fn shapes_that_nobody_could_choose_are_refused() {
-        assert_eq!(checked(20, &[shape(64, 4_000), shape(16, 8_000)]), Ok(()));
         assert_eq!(
-            checked(0, &[shape(64, 40), shape(64, 30)]),
+            validate_shapes(20, &[shape(64, 4_000), shape(16, 8_000)]),
+            Ok(())
+        );
+        assert_eq!(
+            validate_shapes(0, &[shape(64, 40), shape(64, 30)]),
             Err(MoldingError::Equal(64))
         );
         assert_eq!(
-            checked(0, &[shape(32, 40)]),
+            validate_shapes(0, &[shape(32, 40)]),
             Err(MoldingError::Equal(32)),
             "as asked for"
         );
@@ -188,26 +191,32 @@ mod tests {
             more: 64,
             fewer: 32,
             ..
-        }) = checked(0, &[shape(64, 7_200)])
+        }) = validate_shapes(0, &[shape(64, 7_200)])
         else {
             panic!("as long on more processors")
         };
-        assert_eq!(checked(0, &[shape(0, 1)]), Err(MoldingError::Zero(0)));
-        assert_eq!(checked(0, &[shape(64, 0)]), Err(MoldingError::Zero(64)));
+        assert_eq!(
+            validate_shapes(0, &[shape(0, 1)]),
+            Err(MoldingError::Zero(0))
+        );
+        assert_eq!(
+            validate_shapes(0, &[shape(64, 0)]),
+            Err(MoldingError::Zero(64))
+        );
         let below = MoldingError::BelowMinimum {
             processors: 3,
             min: 4,
         };
-        assert_eq!(checked(0, &[shape(3, 9_000)]), Err(below));
+        assert_eq!(validate_shapes(0, &[shape(3, 9_000)]), Err(below));
     }
 
     #[test]
     fn an_overhead_beyond_the_longest_time_of_a_job_is_refused() {
         assert_eq!(
-            checked(MOST_OVERHEAD + 1, &[]),
+            validate_shapes(MOST_OVERHEAD + 1, &[]),
             Err(MoldingError::Overhead(1_001))
         );
-        let Err(MoldingError::TooLong { given, .. }) = checked(39, &[]) else {
+        let Err(MoldingError::TooLong { given, .. }) = validate_shapes(39, &[]) else {
             panic!("ten thousand seconds and eight")
         };
         assert_eq!(given, DurationMs::from_secs(10_008));
@@ -219,9 +228,12 @@ mod tests {
             overhead: 20,
             shapes: Vec::new(),
         };
-        assert_eq!(molding.run_time_over(DurationMs(101), 1), DurationMs(101));
         assert_eq!(
-            molding.run_time_over(DurationMs(101), 2),
+            molding.run_time_on_sites(DurationMs(101), 1),
+            DurationMs(101)
+        );
+        assert_eq!(
+            molding.run_time_on_sites(DurationMs(101), 2),
             DurationMs(122),
             "rounded up"
         );

@@ -53,15 +53,17 @@ pub struct PartitionOptionPrefixes {
 impl PartitionOptionPrefixes {
     /// Reads what these options choose; of several the last one counts.
     pub fn parse_options(&self, options: &[Arc<str>]) -> PartitionAccount {
-        let partition = last_value(options, self.reservation).map(PartitionAccount::in_reservation);
+        let partition = last_option_value(options, self.reservation)
+            .map(PartitionAccount::reservation_partition_name);
         PartitionAccount {
-            partition: partition.or_else(|| last_value(options, self.partition).map(Arc::from)),
-            account: last_value(options, self.account).map(Arc::from),
+            partition: partition
+                .or_else(|| last_option_value(options, self.partition).map(Arc::from)),
+            account: last_option_value(options, self.account).map(Arc::from),
         }
     }
 
     /// Lists what a component's overrides choose and where, in the order in which they apply.
-    pub fn choices_of(
+    pub fn partition_choices(
         &self,
         at: &BTreeMap<OverrideScope, ProgramOverride>,
     ) -> Vec<(OverrideScope, PartitionAccount)> {
@@ -74,7 +76,7 @@ impl PartitionOptionPrefixes {
 }
 
 /// The value of the last option that begins with one of these words.
-fn last_value<'a>(options: &'a [Arc<str>], words: &[&str]) -> Option<&'a str> {
+fn last_option_value<'a>(options: &'a [Arc<str>], words: &[&str]) -> Option<&'a str> {
     let mut latest = options.iter().rev();
     latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
 }
@@ -105,14 +107,17 @@ impl SitePartitions {
         })
     }
 
-    /// Returns all that may be used of a partition; for several see [`most_of_any`].
+    /// Returns all that may be used of a partition; for several see [`max_of_partitions`].
     pub fn usable_total(&self, partitions: &str) -> Resources {
-        most_of_any(partitions, |name| Some(&self.partitions.get(name)?.total))
+        max_of_partitions(partitions, |name| Some(&self.partitions.get(name)?.total))
     }
 }
 
 /// Returns, for partitions that are asked for together, the most of each resource that any one has.
-pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resources>) -> Resources {
+pub fn max_of_partitions<'r>(
+    partitions: &str,
+    of: impl Fn(&str) -> Option<&'r Resources>,
+) -> Resources {
     let mut most = Resources::default();
     partitions
         .split(',')
@@ -124,12 +129,12 @@ pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resourc
 impl PartitionAccount {
     /// Returns the name by which a reservation is listed among the partitions. Like a partition it
     /// has processors of its own, and nobody else gets what is idle there.
-    pub fn in_reservation(name: &str) -> Arc<str> {
+    pub fn reservation_partition_name(name: &str) -> Arc<str> {
         format!("reservation {name}").into()
     }
 
     /// Returns the reservation that such a partition name stands for.
-    pub fn reservation_of(partition: &str) -> Option<&str> {
+    pub fn reservation_in_partition_name(partition: &str) -> Option<&str> {
         partition.strip_prefix("reservation ")
     }
 
@@ -150,7 +155,7 @@ impl PartitionAccount {
     ) -> PartitionAccount {
         let there = chosen
             .iter()
-            .filter(|(place, _)| place.holds_at(site, labels));
+            .filter(|(place, _)| place.applies_to_site(site, labels));
         there.fold(self.clone(), |lane, (_, own)| lane.overridden_by(own))
     }
 }
@@ -175,7 +180,7 @@ mod tests {
         reservation: &["--reservation="],
     };
 
-    fn lane(partition: &str, account: Option<&str>) -> PartitionAccount {
+    fn partition_account(partition: &str, account: Option<&str>) -> PartitionAccount {
         PartitionAccount {
             partition: Some(partition.into()),
             account: account.map(Into::into),
@@ -194,11 +199,11 @@ mod tests {
         };
         assert_eq!(
             read(&["-pshort", "--exclusive", "--partition=long"]),
-            lane("long", None)
+            partition_account("long", None)
         );
         assert_eq!(
             read(&["-Aphysics", "-plong"]),
-            lane("long", Some("physics"))
+            partition_account("long", Some("physics"))
         );
         assert_eq!(
             read(&["--exclusive", "--account"]),
@@ -207,7 +212,7 @@ mod tests {
         let reserved = read(&["--reservation=course", "-plong"]);
         assert_eq!(
             reserved,
-            lane("reservation course", None),
+            partition_account("reservation course", None),
             "wherever that is"
         );
     }
@@ -227,17 +232,17 @@ mod tests {
             (OverrideScope::Site(site("B")), options("--exclusive")),
             (OverrideScope::Site(site("C")), options("-plong")),
         ]);
-        let chosen = WORDS.choices_of(&at);
+        let chosen = WORDS.partition_choices(&at);
         assert_eq!(chosen.len(), 2, "{chosen:?}");
         let slurm = SiteLabels::from([("lrm".into(), ["slurm".into()].into())]);
-        let own = lane("normal", Some("physics"));
+        let own = partition_account("normal", Some("physics"));
         assert_eq!(
             own.resolve_at(&chosen, &site("B"), &slurm),
-            lane("short", Some("physics"))
+            partition_account("short", Some("physics"))
         );
         assert_eq!(
             own.resolve_at(&chosen, &site("C"), &slurm),
-            lane("long", Some("physics"))
+            partition_account("long", Some("physics"))
         );
         assert_eq!(own.resolve_at(&chosen, &site("B"), &SiteLabels::new()), own);
     }

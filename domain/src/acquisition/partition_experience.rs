@@ -193,7 +193,7 @@ impl SiteExperience {
     }
 
     /// Returns when the next wait, or largest start, stops counting.
-    pub fn next_end(&self) -> Option<Timestamp> {
+    pub fn next_expiry(&self) -> Option<Timestamp> {
         let waits = self
             .0
             .values()

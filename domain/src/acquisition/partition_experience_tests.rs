@@ -6,11 +6,11 @@ use super::*;
 
 const MINUTE: u64 = 60_000;
 
-fn ask(processors: u32, minutes: u64) -> PartitionDemand {
+fn partition_demand(processors: u32, minutes: u64) -> PartitionDemand {
     PartitionDemand::new(processors, DurationMs(minutes * MINUTE))
 }
 
-fn short() -> PartitionAccount {
+fn short_partition() -> PartitionAccount {
     PartitionAccount {
         partition: Some("short".into()),
         account: None,
@@ -18,30 +18,40 @@ fn short() -> PartitionAccount {
 }
 
 /// After a wait of 64 processors for 30 minutes, asked at the minute 3 and seen at the minute 4.
-fn after_a_wait() -> SiteExperience {
+fn experience_with_wait() -> SiteExperience {
     let mut known = SiteExperience::default();
     let asked_at = Timestamp(3 * MINUTE);
     let seen_at = Timestamp(4 * MINUTE);
-    known.record_wait(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
+    known.record_wait(
+        short_partition(),
+        partition_demand(64, 30),
+        &"Priority".into(),
+        asked_at,
+        seen_at,
+    );
     known
 }
 
 #[test]
 fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
-    let known = after_a_wait();
-    let kept = |ask: PartitionDemand| known.blocking_wait(&short(), &ask).is_some();
-    assert!(kept(ask(64, 30)) && kept(ask(65, 30)) && kept(ask(64, 31)));
-    assert!(!kept(ask(63, 600)) && !kept(ask(640, 29)));
+    let known = experience_with_wait();
+    let kept = |ask: PartitionDemand| known.blocking_wait(&short_partition(), &ask).is_some();
+    assert!(
+        kept(partition_demand(64, 30))
+            && kept(partition_demand(65, 30))
+            && kept(partition_demand(64, 31))
+    );
+    assert!(!kept(partition_demand(63, 600)) && !kept(partition_demand(640, 29)));
     assert!(
         kept(PartitionDemand::new(64, DurationMs(29 * MINUTE + 1))),
         "whole minutes are asked for"
     );
     let other = PartitionAccount {
         account: Some("physics".into()),
-        ..short()
+        ..short_partition()
     };
     assert_eq!(
-        known.blocking_wait(&other, &ask(640, 300)),
+        known.blocking_wait(&other, &partition_demand(640, 300)),
         None,
         "on another account"
     );
@@ -49,18 +59,18 @@ fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
 
 #[test]
 fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
-    let mut known = after_a_wait();
-    assert_eq!(known.next_end(), Some(Timestamp(14 * MINUTE)));
+    let mut known = experience_with_wait();
+    assert_eq!(known.next_expiry(), Some(Timestamp(14 * MINUTE)));
     let seen_at = Timestamp(6 * MINUTE);
     known.record_wait(
-        short(),
-        ask(64, 30),
+        short_partition(),
+        partition_demand(64, 30),
         &"Priority".into(),
         Timestamp(3 * MINUTE),
         seen_at,
     );
     assert_eq!(
-        known.next_end(),
+        known.next_expiry(),
         Some(Timestamp(16 * MINUTE)),
         "one wait that goes on"
     );
@@ -72,9 +82,14 @@ fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
 #[test]
 fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
     let started = |processors, asked_minute: u64| {
-        let mut known = after_a_wait();
+        let mut known = experience_with_wait();
         let asked_at = Timestamp(asked_minute * MINUTE);
-        known.record_start(short(), ask(processors, 30), asked_at, asked_at);
+        known.record_start(
+            short_partition(),
+            partition_demand(processors, 30),
+            asked_at,
+            asked_at,
+        );
         known.has_waits()
     };
     assert!(!started(64, 5));
@@ -85,11 +100,16 @@ fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
 #[test]
 fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
     let after_a_start = |processors, asked: u64, at: u64| {
-        let mut known = after_a_wait();
+        let mut known = experience_with_wait();
         let asked_at = Timestamp(asked * MINUTE);
         let at = Timestamp(at * MINUTE);
-        known.record_late_start(&short(), ask(processors, 30), asked_at, at);
-        known.next_end()
+        known.record_late_start(
+            &short_partition(),
+            partition_demand(processors, 30),
+            asked_at,
+            at,
+        );
+        known.next_expiry()
     };
     assert_eq!(
         after_a_start(64, 3, 5),
@@ -128,13 +148,13 @@ fn the_largest_that_started_lately_is_known() {
             .map(|(_, known)| known.got.unwrap().ask)
     };
     let at = |minute: u64| Timestamp(minute * MINUTE);
-    known.record_start(short(), ask(8, 10), at(0), at(0));
-    known.record_start(short(), ask(16, 5), at(10), at(10));
-    known.record_start(short(), ask(4, 99), at(50), at(50));
-    assert_eq!(got(&known), Some(ask(16, 5)));
+    known.record_start(short_partition(), partition_demand(8, 10), at(0), at(0));
+    known.record_start(short_partition(), partition_demand(16, 5), at(10), at(10));
+    known.record_start(short_partition(), partition_demand(4, 99), at(50), at(50));
+    assert_eq!(got(&known), Some(partition_demand(16, 5)));
     known.forget_expired(at(69));
-    assert_eq!(got(&known), Some(ask(16, 5)));
-    assert_eq!(known.next_end(), Some(at(70)));
+    assert_eq!(got(&known), Some(partition_demand(16, 5)));
+    assert_eq!(known.next_expiry(), Some(at(70)));
     assert!(!known.forget_expired(at(70)), "that is no wait");
     assert_eq!(got(&known), None, "an hour ago is not lately");
 }
@@ -148,19 +168,19 @@ proptest! {
         now in 0..40_u64,
     ) {
         let mut known = SiteExperience::default();
-        let asked = ask(asked.0, asked.1);
+        let asked = partition_demand(asked.0, asked.1);
         let mut waits = waits;
         waits.sort_by_key(|(.., seen)| *seen);
         for (processors, minutes, seen) in &waits {
             let at = Timestamp(seen * MINUTE);
-            known.record_wait(short(), ask(*processors, *minutes), &"Priority".into(), at, at);
+            known.record_wait(short_partition(), partition_demand(*processors, *minutes), &"Priority".into(), at, at);
         }
         known.forget_expired(Timestamp(now * MINUTE));
         let counts = |(processors, minutes, seen): &(u32, u64, u64)| {
-            asked.covers(&ask(*processors, *minutes)) && seen + 10 > now
+            asked.covers(&partition_demand(*processors, *minutes)) && seen + 10 > now
         };
-        prop_assert_eq!(known.blocking_wait(&short(), &asked).is_some(), waits.iter().any(counts));
-        let most = known.max_processors(&short(), asked.time).unwrap_or(u32::MAX);
+        prop_assert_eq!(known.blocking_wait(&short_partition(), &asked).is_some(), waits.iter().any(counts));
+        let most = known.max_processors(&short_partition(), asked.time).unwrap_or(u32::MAX);
         prop_assert_eq!(asked.processors <= most, !waits.iter().any(counts));
     }
 }

@@ -112,7 +112,7 @@ impl RankingPreferences {
             return Err(RankingPreferencesError::TooMany(self.benchmarks.len()));
         }
         for (index, benchmark) in self.benchmarks.iter().enumerate() {
-            if !is_name(&benchmark.name) {
+            if !is_benchmark_name(&benchmark.name) {
                 return Err(RankingPreferencesError::Name(benchmark.name.clone()));
             }
             if benchmark.reference == BenchmarkScore(0) {
@@ -149,13 +149,13 @@ impl RankingPreferences {
                 Some(result) if *result > BenchmarkScore(0) => {
                     benchmark.run_time.0 as f64 * benchmark.reference.as_f64() / result.as_f64()
                 }
-                Some(_) | None => benchmark.run_time.scaled(missing_factor).0 as f64,
+                Some(_) | None => benchmark.run_time.scaled_by(missing_factor).0 as f64,
             });
         Some(DurationMs((times.sum::<f64>() / count).ceil() as u64))
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_benchmark_name(name: &str) -> bool {
     (1..=RankingPreferences::NAME_MAX).contains(&name.len())
         && name
             .bytes()

@@ -83,13 +83,13 @@ impl ReservationTerms {
         let Some(after) = self.reserve_after else {
             return Timestamp::default();
         };
-        let due = waits_since + pause_after(after, refusals);
+        let due = waits_since + pause_after_refusals(after, refusals);
         let latest = self.window.latest;
         // A pause that has grown too long must not take its last chance.
         let last = latest - after;
         match () {
             () if due <= latest => due,
-            () if refusals > 0 && waits_since + pause_after(after, 1) <= last => last,
+            () if refusals > 0 && waits_since + pause_after_refusals(after, 1) <= last => last,
             () => latest + DurationMs(1),
         }
     }
@@ -128,7 +128,7 @@ impl ReservationTerms {
 
 /// Returns the pause before sites are asked again. It doubles after each refusal: otherwise many
 /// jobs that wait for full sites would keep asking.
-fn pause_after(after: DurationMs, refusals: u32) -> DurationMs {
+fn pause_after_refusals(after: DurationMs, refusals: u32) -> DurationMs {
     let most = ASKED_AGAIN_MOST.max(after);
     if refusals == 0 {
         after

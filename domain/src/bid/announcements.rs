@@ -38,7 +38,7 @@ impl<R: PartialEq + Clone> JobAnnouncements<R> {
     ///
     /// # Errors
     /// See [`AnnouncementRefusal`]; what was known stays.
-    pub fn announce(
+    pub fn record_announcement(
         &mut self,
         job: JobId,
         requirements: Option<&R>,
@@ -96,16 +96,16 @@ mod tests {
     fn what_was_announced_once_is_known_by_its_id() {
         let mut desk = JobAnnouncements::new(2);
         assert_eq!(
-            desk.announce(JobId(1), None),
+            desk.record_announcement(JobId(1), None),
             Err(AnnouncementRefusal::Unknown),
             "it asks for them"
         );
-        assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
-        assert_eq!(desk.announce(JobId(1), None), Ok(&"six"));
-        assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
+        assert_eq!(desk.record_announcement(JobId(1), Some(&"six")), Ok(&"six"));
+        assert_eq!(desk.record_announcement(JobId(1), None), Ok(&"six"));
+        assert_eq!(desk.record_announcement(JobId(1), Some(&"six")), Ok(&"six"));
         desk.forget(JobId(1));
         assert_eq!(
-            desk.announce(JobId(1), None),
+            desk.record_announcement(JobId(1), None),
             Err(AnnouncementRefusal::Unknown)
         );
     }
@@ -113,27 +113,27 @@ mod tests {
     #[test]
     fn an_id_announced_with_other_requirements_is_refused_and_the_first_stay() {
         let mut desk = JobAnnouncements::new(2);
-        assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
+        assert_eq!(desk.record_announcement(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(
-            desk.announce(JobId(1), Some(&"seven")),
+            desk.record_announcement(JobId(1), Some(&"seven")),
             Err(AnnouncementRefusal::Conflict)
         );
-        assert_eq!(desk.announce(JobId(1), None), Ok(&"six"));
+        assert_eq!(desk.record_announcement(JobId(1), None), Ok(&"six"));
     }
 
     #[test]
     fn a_site_forgets_the_oldest_and_never_grows() {
         let mut desk = JobAnnouncements::new(2);
         for job in 0..100 {
-            assert_eq!(desk.announce(JobId(job), Some(&job)), Ok(&job));
+            assert_eq!(desk.record_announcement(JobId(job), Some(&job)), Ok(&job));
             if job % 3 == 0 {
                 desk.forget(JobId(job));
             }
             assert!(desk.len() <= 2 && desk.order.len() <= 5);
         }
-        assert_eq!(desk.announce(JobId(98), None), Ok(&98));
+        assert_eq!(desk.record_announcement(JobId(98), None), Ok(&98));
         assert_eq!(
-            desk.announce(JobId(1), None),
+            desk.record_announcement(JobId(1), None),
             Err(AnnouncementRefusal::Unknown)
         );
     }

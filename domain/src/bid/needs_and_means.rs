@@ -87,7 +87,7 @@ impl InputRoute {
     }
 
     /// Returns the rate at which it comes from another site.
-    pub(super) fn rate(&self) -> Option<BitsPerSecond> {
+    pub(super) fn transfer_rate(&self) -> Option<BitsPerSecond> {
         match self {
             InputRoute::Here(_) => None,
             InputRoute::From {
@@ -97,14 +97,14 @@ impl InputRoute {
     }
 
     /// Returns the transfer time in seconds at a rate above 0.
-    pub(super) fn seconds_at(&self, rate: BitsPerSecond) -> f64 {
+    pub(super) fn transfer_seconds_at(&self, rate: BitsPerSecond) -> f64 {
         self.size().0 as f64 * 8.0 / rate.0 as f64
     }
 }
 
 impl BidAmounts {
     /// Returns what a site gives of what the job asks for.
-    pub(super) fn given_by(&self, offer: &SiteSupply) -> Self {
+    pub(super) fn limited_to_offer(&self, offer: &SiteSupply) -> Self {
         let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);
         let power = Mflops((offer.free.processors - processors).saturating_mul(each.0));

@@ -56,7 +56,7 @@ impl BidResubmissions {
     }
 
     /// Records that the job would be covered, and is announced once its interval is over.
-    pub fn mark_put_off(&mut self, job: JobId) {
+    pub fn mark_postponed(&mut self, job: JobId) {
         if let Some(ended) = self.0.get_mut(&job) {
             ended.put_off = true;
         }
@@ -119,7 +119,7 @@ mod tests {
             "in its turn"
         );
         assert!(!waiting.may_announce(JOB, 4, true, INTERVAL, Timestamp(1_499)));
-        waiting.mark_put_off(JOB);
+        waiting.mark_postponed(JOB);
         assert_eq!(
             waiting.next_due(3, INTERVAL, Timestamp(600)),
             Some(Timestamp(1_500))

@@ -85,7 +85,7 @@ pub fn compute_bid(need: &BidNeed, offer: &SiteSupply) -> Result<Bid, BidRefusal
         x,
         y,
         distance,
-        amounts: need.amounts.given_by(offer),
+        amounts: need.amounts.limited_to_offer(offer),
         indices,
     })
 }

@@ -59,7 +59,7 @@ pub enum FileCommand {
 
 impl FileCommand {
     /// Returns who asks; `None` if nothing changes that belongs to anybody.
-    pub(super) fn asker(&self) -> Option<&RequestingKey> {
+    pub(super) fn requesting_key(&self) -> Option<&RequestingKey> {
         match self {
             FileCommand::Register { by, .. }
             | FileCommand::AddReplica { by, .. }
@@ -80,7 +80,7 @@ pub struct RequestingKey {
 
 impl RequestingKey {
     /// Makes an asker that changes only what its own key registered.
-    pub fn own_files_only(key: KeyName) -> Self {
+    pub fn for_own_files(key: KeyName) -> Self {
         Self {
             key,
             reaches_all: false,
@@ -115,7 +115,7 @@ pub enum FileRejection {
         "the name stands for other content ({known}); ask for replacement if it is to stand for {given}"
     )]
     OtherContent { known: Digest, given: Digest },
-    #[error("the name stands for a {}; ask for replacement if it is to be a {}", kind_name(*.known_directory), kind_name(!*.known_directory))]
+    #[error("the name stands for a {}; ask for replacement if it is to be a {}", file_kind_name(*.known_directory), file_kind_name(!*.known_directory))]
     OtherKind { known_directory: bool },
     #[error("the file there has digest {found}, but the name stands for {known}")]
     DigestDiffers { known: Digest, found: Digest },
@@ -129,6 +129,6 @@ pub enum FileRejection {
     NeededByJobs { jobs: u32 },
 }
 
-fn kind_name(directory: bool) -> &'static str {
+fn file_kind_name(directory: bool) -> &'static str {
     if directory { "directory" } else { "file" }
 }

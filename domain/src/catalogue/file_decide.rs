@@ -24,7 +24,7 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Vec<FileEvent>, FileRejection> {
     let entry = record.entry.as_ref();
-    if let (Some(entry), Some(by)) = (entry, command.asker())
+    if let (Some(entry), Some(by)) = (entry, command.requesting_key())
         && !by.may_change(entry)
     {
         return Err(FileRejection::Anothers);
@@ -45,8 +45,8 @@ pub fn decide(
                 by,
             };
             match entry {
-                None => Ok(vec![asked.into_registered()]),
-                Some(entry) if asked.is_the_same_as(entry) => asked.add_replicas(entry),
+                None => Ok(vec![asked.into_registered_event()]),
+                Some(entry) if asked.matches_entry(entry) => asked.add_replicas(entry),
                 Some(entry) => asked.replace_entry(entry, replace, grip),
             }
         }
@@ -77,7 +77,7 @@ pub fn decide(
             place,
             stamp,
             content,
-        } => note_stamp(
+        } => record_stamp(
             entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             stamp,
@@ -85,7 +85,7 @@ pub fn decide(
         ),
         FileCommand::Unregister { by, grip } => {
             entry.ok_or(FileRejection::NotRegistered)?;
-            grip.check_need()?;
+            grip.check_sufficient()?;
             Ok(vec![FileEventKind::FileUnregistered { by: by.key }])
         }
     }?;
@@ -104,11 +104,11 @@ struct RegistrationRequest {
 }
 
 impl RegistrationRequest {
-    fn is_the_same_as(&self, entry: &CatalogueEntry) -> bool {
+    fn matches_entry(&self, entry: &CatalogueEntry) -> bool {
         self.content == entry.content && self.directory == entry.directory
     }
 
-    fn into_registered(self) -> FileEventKind {
+    fn into_registered_event(self) -> FileEventKind {
         let Self {
             content,
             directory,
@@ -160,13 +160,13 @@ impl RegistrationRequest {
                 }
             });
         }
-        grip.check_need()?;
-        Ok(vec![self.into_registered()])
+        grip.check_sufficient()?;
+        Ok(vec![self.into_registered_event()])
     }
 }
 
 impl TakingPermission {
-    fn check_need(self) -> Result<(), FileRejection> {
+    fn check_sufficient(self) -> Result<(), FileRejection> {
         if self.needed_by == 0 || self.force {
             return Ok(());
         }
@@ -210,7 +210,7 @@ fn add_replica(
 }
 
 /// Records a stamp. A stamp of other content, or of a replica that is gone, says nothing.
-fn note_stamp(
+fn record_stamp(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
     stamp: FileStamp,
@@ -237,7 +237,7 @@ fn remove_replica(
         return Err(FileRejection::NoSuchReplica);
     }
     if entry.replicas.len() == 1 {
-        grip.check_need()?;
+        grip.check_sufficient()?;
     }
     let (site, place) = replica;
     Ok(vec![FileEventKind::ReplicaRemoved {

@@ -27,15 +27,20 @@ impl FileTestBench {
         }
     }
 
-    fn registered() -> Self {
+    fn with_registered_file() -> Self {
         let mut bench = Self::new();
         bench
-            .tell(register(1, &[0], false, TakingPermission::default()))
+            .apply_command(register_command(
+                1,
+                &[0],
+                false,
+                TakingPermission::default(),
+            ))
             .unwrap();
         bench
     }
 
-    fn tell(&mut self, command: FileCommand) -> Result<Vec<&'static str>, FileRejection> {
+    fn apply_command(&mut self, command: FileCommand) -> Result<Vec<&'static str>, FileRejection> {
         let now = Timestamp(1_000 + self.journal.len() as u64);
         let events = FileMachine::decide(&self.record, &(), command, now)?;
         events
@@ -58,8 +63,8 @@ fn key() -> KeyName {
     KeyName::new("anna").unwrap()
 }
 
-fn asker() -> RequestingKey {
-    RequestingKey::own_files_only(key())
+fn requesting_key() -> RequestingKey {
+    RequestingKey::for_own_files(key())
 }
 
 fn digest(id: u8) -> Digest {
@@ -81,38 +86,43 @@ fn content(id: u8) -> Content {
     }
 }
 
-fn register(id: u8, replicas: &[usize], replace: bool, grip: TakingPermission) -> FileCommand {
+fn register_command(
+    id: u8,
+    replicas: &[usize],
+    replace: bool,
+    grip: TakingPermission,
+) -> FileCommand {
     FileCommand::Register {
         content: content(id),
         directory: false,
         replicas: replicas.iter().map(|i| replica(*i)).collect(),
-        by: asker(),
+        by: requesting_key(),
         replace,
         grip,
     }
 }
 
-fn add(i: usize, id: u8) -> FileCommand {
+fn add_replica_command(i: usize, id: u8) -> FileCommand {
     let (site, place) = replica(i);
     FileCommand::AddReplica {
         site,
         place,
         digest: digest(id),
-        by: asker(),
+        by: requesting_key(),
     }
 }
 
-fn remove(i: usize, grip: TakingPermission) -> FileCommand {
+fn remove_replica_command(i: usize, grip: TakingPermission) -> FileCommand {
     let (site, place) = replica(i);
     FileCommand::RemoveReplica {
         site,
         place,
-        by: asker(),
+        by: requesting_key(),
         grip,
     }
 }
 
-fn note(i: usize, id: u8, look: u8) -> FileCommand {
+fn note_stamp_command(i: usize, id: u8, look: u8) -> FileCommand {
     let (site, place) = replica(i);
     let stamp = format!("look {look}").into();
     FileCommand::NoteStamp {
@@ -123,7 +133,7 @@ fn note(i: usize, id: u8, look: u8) -> FileCommand {
     }
 }
 
-fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileCommand {
+fn with_asker(name: &str, reaches_all: bool, mut command: FileCommand) -> FileCommand {
     let asker = RequestingKey {
         key: KeyName::new(name).unwrap(),
         reaches_all,
@@ -138,7 +148,7 @@ fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileComm
     command
 }
 
-fn needed(jobs: u32) -> TakingPermission {
+fn permission_for_needed(jobs: u32) -> TakingPermission {
     TakingPermission {
         needed_by: jobs,
         force: false,
@@ -152,7 +162,7 @@ const FORCED: TakingPermission = TakingPermission {
 
 #[test]
 fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
-    let bench = FileTestBench::registered();
+    let bench = FileTestBench::with_registered_file();
     let entry = bench.record.entry.as_ref().unwrap();
     assert_eq!(
         entry.content,
@@ -170,29 +180,42 @@ fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
 
 #[test]
 fn registering_the_same_again_adds_only_what_is_new() {
-    let mut bench = FileTestBench::registered();
+    let mut bench = FileTestBench::with_registered_file();
     assert_eq!(
-        bench.tell(register(1, &[0], false, TakingPermission::default())),
+        bench.apply_command(register_command(
+            1,
+            &[0],
+            false,
+            TakingPermission::default()
+        )),
         Ok(vec![])
     );
-    let again = register(1, &[0, 1, 2, 1], false, TakingPermission::default());
-    assert_eq!(bench.tell(again), Ok(vec!["ReplicaAdded", "ReplicaAdded"]));
+    let again = register_command(1, &[0, 1, 2, 1], false, TakingPermission::default());
+    assert_eq!(
+        bench.apply_command(again),
+        Ok(vec!["ReplicaAdded", "ReplicaAdded"])
+    );
     assert_eq!(bench.replicas(), [replica(0), replica(2), replica(1)]);
 }
 
 #[test]
 fn a_name_gets_other_content_only_by_explicit_replacement() {
-    let mut bench = FileTestBench::registered();
+    let mut bench = FileTestBench::with_registered_file();
     let refused = FileRejection::OtherContent {
         known: digest(1),
         given: digest(2),
     };
     assert_eq!(
-        bench.tell(register(2, &[1], false, TakingPermission::default())),
+        bench.apply_command(register_command(
+            2,
+            &[1],
+            false,
+            TakingPermission::default()
+        )),
         Err(refused)
     );
     assert_eq!(
-        bench.tell(register(2, &[1], true, TakingPermission::default())),
+        bench.apply_command(register_command(2, &[1], true, TakingPermission::default())),
         Ok(vec!["FileRegistered"])
     );
     assert_eq!(
@@ -204,14 +227,14 @@ fn a_name_gets_other_content_only_by_explicit_replacement() {
 
 #[test]
 fn a_file_does_not_become_a_directory_by_accident() {
-    let mut bench = FileTestBench::registered();
+    let mut bench = FileTestBench::with_registered_file();
     let FileCommand::Register {
         content,
         replicas,
         by,
         grip,
         ..
-    } = register(1, &[0], false, TakingPermission::default())
+    } = register_command(1, &[0], false, TakingPermission::default())
     else {
         unreachable!()
     };
@@ -223,7 +246,7 @@ fn a_file_does_not_become_a_directory_by_accident() {
         replace: false,
         grip,
     };
-    let refused = bench.tell(other).unwrap_err();
+    let refused = bench.apply_command(other).unwrap_err();
     assert_eq!(
         refused,
         FileRejection::OtherKind {
@@ -238,116 +261,148 @@ fn a_file_does_not_become_a_directory_by_accident() {
 
 #[test]
 fn a_replica_with_another_digest_is_refused() {
-    let mut bench = FileTestBench::registered();
+    let mut bench = FileTestBench::with_registered_file();
     let refused = FileRejection::DigestDiffers {
         known: digest(1),
         found: digest(2),
     };
-    assert_eq!(bench.tell(add(1, 2)), Err(refused));
-    assert_eq!(bench.tell(add(1, 1)), Ok(vec!["ReplicaAdded"]));
-    assert_eq!(bench.tell(add(1, 1)), Ok(vec![]));
+    assert_eq!(bench.apply_command(add_replica_command(1, 2)), Err(refused));
+    assert_eq!(
+        bench.apply_command(add_replica_command(1, 1)),
+        Ok(vec!["ReplicaAdded"])
+    );
+    assert_eq!(bench.apply_command(add_replica_command(1, 1)), Ok(vec![]));
 }
 
 #[test]
 fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
-    let mut bench = FileTestBench::registered();
-    assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), ["ReplicaStamped"]);
-    assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), [""; 0]);
-    assert_eq!(bench.tell(note(1, 1, 1)), Err(FileRejection::NoSuchReplica));
-    assert_eq!(bench.tell(note(0, 9, 2)), Err(FileRejection::NoSuchReplica));
+    let mut bench = FileTestBench::with_registered_file();
+    assert_eq!(
+        bench.apply_command(note_stamp_command(0, 1, 1)).unwrap(),
+        ["ReplicaStamped"]
+    );
+    assert_eq!(
+        bench.apply_command(note_stamp_command(0, 1, 1)).unwrap(),
+        [""; 0]
+    );
+    assert_eq!(
+        bench.apply_command(note_stamp_command(1, 1, 1)),
+        Err(FileRejection::NoSuchReplica)
+    );
+    assert_eq!(
+        bench.apply_command(note_stamp_command(0, 9, 2)),
+        Err(FileRejection::NoSuchReplica)
+    );
     let stamps = |bench: &FileTestBench| bench.record.entry.as_ref().unwrap().stamps.len();
     assert_eq!(stamps(&bench), 1);
     bench
-        .tell(register(2, &[0], true, TakingPermission::default()))
+        .apply_command(register_command(2, &[0], true, TakingPermission::default()))
         .unwrap();
     assert_eq!(stamps(&bench), 0, "of other content nothing is known");
 }
 
 #[test]
 fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
-    let unregister = |grip| FileCommand::Unregister { by: asker(), grip };
+    let unregister = |grip| FileCommand::Unregister {
+        by: requesting_key(),
+        grip,
+    };
     for take in [
         unregister,
-        |grip| remove(0, grip),
-        |grip| register(2, &[1], true, grip),
+        |grip| remove_replica_command(0, grip),
+        |grip| register_command(2, &[1], true, grip),
     ] {
-        let mut bench = FileTestBench::registered();
-        let refused = bench.tell(take(needed(3))).unwrap_err();
+        let mut bench = FileTestBench::with_registered_file();
+        let refused = bench
+            .apply_command(take(permission_for_needed(3)))
+            .unwrap_err();
         assert_eq!(refused, FileRejection::NeededByJobs { jobs: 3 });
         assert!(refused.to_string().starts_with("3 unfinished jobs need it"));
-        assert_eq!(bench.tell(take(FORCED)).unwrap().len(), 1);
+        assert_eq!(bench.apply_command(take(FORCED)).unwrap().len(), 1);
     }
 }
 
 #[test]
 fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
     for command in [
-        register(1, &[0], true, FORCED),
-        register(1, &[1], false, FORCED),
-        register(2, &[0], true, FORCED),
-        add(1, 1),
-        remove(0, FORCED),
+        register_command(1, &[0], true, FORCED),
+        register_command(1, &[1], false, FORCED),
+        register_command(2, &[0], true, FORCED),
+        add_replica_command(1, 1),
+        remove_replica_command(0, FORCED),
         FileCommand::Unregister {
-            by: asker(),
+            by: requesting_key(),
             grip: FORCED,
         },
     ] {
-        let mut bench = FileTestBench::registered();
-        let others = asked_by("otto", false, command.clone());
+        let mut bench = FileTestBench::with_registered_file();
+        let others = with_asker("otto", false, command.clone());
         assert_eq!(
-            bench.tell(others),
+            bench.apply_command(others),
             Err(FileRejection::Anothers),
             "{command:?}"
         );
-        bench.tell(asked_by("otto", true, command)).unwrap();
+        bench
+            .apply_command(with_asker("otto", true, command))
+            .unwrap();
     }
-    let mut bench = FileTestBench::registered();
+    let mut bench = FileTestBench::with_registered_file();
     bench
-        .tell(FileCommand::Unregister {
-            by: asker(),
+        .apply_command(FileCommand::Unregister {
+            by: requesting_key(),
             grip: FORCED,
         })
         .unwrap();
-    let otto = |command| asked_by("otto", false, command);
-    bench.tell(otto(register(2, &[0], false, FORCED))).unwrap();
+    let otto = |command| with_asker("otto", false, command);
+    bench
+        .apply_command(otto(register_command(2, &[0], false, FORCED)))
+        .unwrap();
     assert_eq!(
-        bench.tell(register(3, &[0], true, FORCED)),
+        bench.apply_command(register_command(3, &[0], true, FORCED)),
         Err(FileRejection::Anothers)
     );
 }
 
 #[test]
 fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
-    let mut bench = FileTestBench::registered();
-    bench.tell(add(1, 1)).unwrap();
-    assert_eq!(bench.tell(remove(0, needed(3))), Ok(vec!["ReplicaRemoved"]));
+    let mut bench = FileTestBench::with_registered_file();
+    bench.apply_command(add_replica_command(1, 1)).unwrap();
     assert_eq!(
-        bench.tell(remove(0, needed(3))),
+        bench.apply_command(remove_replica_command(0, permission_for_needed(3))),
+        Ok(vec!["ReplicaRemoved"])
+    );
+    assert_eq!(
+        bench.apply_command(remove_replica_command(0, permission_for_needed(3))),
         Err(FileRejection::NoSuchReplica)
     );
 }
 
 #[test]
 fn a_name_outlives_its_last_replica_but_not_its_end() {
-    let mut bench = FileTestBench::registered();
-    bench.tell(remove(0, TakingPermission::default())).unwrap();
+    let mut bench = FileTestBench::with_registered_file();
+    bench
+        .apply_command(remove_replica_command(0, TakingPermission::default()))
+        .unwrap();
     assert!(!bench.record.is_gone());
     bench
-        .tell(FileCommand::Unregister {
-            by: asker(),
+        .apply_command(FileCommand::Unregister {
+            by: requesting_key(),
             grip: TakingPermission::default(),
         })
         .unwrap();
     assert!(bench.record.is_gone());
     for command in [
-        add(0, 1),
-        remove(0, FORCED),
+        add_replica_command(0, 1),
+        remove_replica_command(0, FORCED),
         FileCommand::Unregister {
-            by: asker(),
+            by: requesting_key(),
             grip: FORCED,
         },
     ] {
-        assert_eq!(bench.tell(command), Err(FileRejection::NotRegistered));
+        assert_eq!(
+            bench.apply_command(command),
+            Err(FileRejection::NotRegistered)
+        );
     }
 }
 
@@ -356,41 +411,52 @@ fn replicas_are_at_least_one_and_at_most_so_many() {
     let mut bench = FileTestBench::new();
     let all: Vec<_> = (0..MAX_REPLICAS).collect();
     assert_eq!(
-        bench.tell(register(1, &[], false, TakingPermission::default())),
+        bench.apply_command(register_command(1, &[], false, TakingPermission::default())),
         Err(FileRejection::NoReplica)
     );
     bench
-        .tell(register(1, &all, false, TakingPermission::default()))
+        .apply_command(register_command(
+            1,
+            &all,
+            false,
+            TakingPermission::default(),
+        ))
         .unwrap();
     assert_eq!(
-        bench.tell(add(MAX_REPLICAS, 1)),
+        bench.apply_command(add_replica_command(MAX_REPLICAS, 1)),
         Err(FileRejection::TooManyReplicas)
     );
-    let more = register(1, &[MAX_REPLICAS], false, TakingPermission::default());
-    assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
+    let more = register_command(1, &[MAX_REPLICAS], false, TakingPermission::default());
+    assert_eq!(
+        bench.apply_command(more),
+        Err(FileRejection::TooManyReplicas)
+    );
     let all: Vec<_> = (0..=MAX_REPLICAS).collect();
-    let more = register(1, &all, true, TakingPermission::default());
-    assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
+    let more = register_command(1, &all, true, TakingPermission::default());
+    assert_eq!(
+        bench.apply_command(more),
+        Err(FileRejection::TooManyReplicas)
+    );
 }
 
-fn commands() -> impl Strategy<Value = FileCommand> {
+fn any_command() -> impl Strategy<Value = FileCommand> {
     let grips = (0_u32..2, any::<bool>())
         .prop_map(|(needed_by, force)| TakingPermission { needed_by, force });
     let replicas = prop::collection::vec(0_usize..40, 0..5);
     prop_oneof![
         2 => (1_u8..3, replicas, any::<bool>(), grips.clone())
-            .prop_map(|(id, replicas, replace, grip)| register(id, &replicas, replace, grip)),
-        6 => (0_usize..40, 1_u8..3).prop_map(|(i, id)| add(i, id)),
-        3 => (0_usize..40, grips.clone()).prop_map(|(i, grip)| remove(i, grip)),
-        3 => (0_usize..40, 1_u8..3, 0_u8..3).prop_map(|(i, id, look)| note(i, id, look)),
-        1 => grips.prop_map(|grip| FileCommand::Unregister { by: asker(), grip }),
+            .prop_map(|(id, replicas, replace, grip)| register_command(id, &replicas, replace, grip)),
+        6 => (0_usize..40, 1_u8..3).prop_map(|(i, id)| add_replica_command(i, id)),
+        3 => (0_usize..40, grips.clone()).prop_map(|(i, grip)| remove_replica_command(i, grip)),
+        3 => (0_usize..40, 1_u8..3, 0_u8..3).prop_map(|(i, id, look)| note_stamp_command(i, id, look)),
+        1 => grips.prop_map(|grip| FileCommand::Unregister { by: requesting_key(), grip }),
     ]
 }
 
 /// What a name stands for and where, as a user would keep it in mind.
 type ExpectedEntry = Option<(u8, BTreeSet<ReplicaPlace>)>;
 
-fn follow(model: &mut ExpectedEntry, command: &FileCommand) {
+fn apply_to_model(model: &mut ExpectedEntry, command: &FileCommand) {
     match command {
         FileCommand::Register {
             content, replicas, ..
@@ -416,14 +482,14 @@ fn follow(model: &mut ExpectedEntry, command: &FileCommand) {
 proptest! {
     #[test]
     fn the_catalogue_keeps_what_was_accepted_and_nothing_else(
-        commands in prop::collection::vec(commands(), 0..80),
+        commands in prop::collection::vec(any_command(), 0..80),
     ) {
         let mut bench = FileTestBench::new();
         let mut model: ExpectedEntry = None;
         for command in commands {
             let before = bench.record.clone();
-            match bench.tell(command.clone()) {
-                Ok(_) => follow(&mut model, &command),
+            match bench.apply_command(command.clone()) {
+                Ok(_) => apply_to_model(&mut model, &command),
                 Err(_) => prop_assert_eq!(&before, &bench.record),
             }
             let kept = bench.record.entry.as_ref()
@@ -442,12 +508,12 @@ proptest! {
     }
 
     #[test]
-    fn what_others_ask_changes_nothing(commands in prop::collection::vec(commands(), 0..80)) {
-        let mut bench = FileTestBench::registered();
+    fn what_others_ask_changes_nothing(commands in prop::collection::vec(any_command(), 0..80)) {
+        let mut bench = FileTestBench::with_registered_file();
         let before = bench.record.clone();
         for command in commands {
             if !matches!(command, FileCommand::NoteStamp { .. }) {
-                let told = bench.tell(asked_by("otto", false, command));
+                let told = bench.apply_command(with_asker("otto", false, command));
                 prop_assert!(told.is_err());
             }
             prop_assert_eq!(&bench.record, &before);
@@ -456,20 +522,20 @@ proptest! {
 
     #[test]
     fn without_force_a_file_in_use_keeps_its_content_and_a_replica(
-        commands in prop::collection::vec(commands(), 0..80),
+        commands in prop::collection::vec(any_command(), 0..80),
     ) {
-        let mut bench = FileTestBench::registered();
+        let mut bench = FileTestBench::with_registered_file();
         for command in commands {
             let gentle = match command {
                 FileCommand::Register { content, directory, replicas, by, replace, .. } =>
-                    FileCommand::Register { content, directory, replicas, by, replace, grip: needed(1) },
+                    FileCommand::Register { content, directory, replicas, by, replace, grip: permission_for_needed(1) },
                 FileCommand::RemoveReplica { site, place, by, .. } =>
-                    FileCommand::RemoveReplica { site, place, by, grip: needed(1) },
+                    FileCommand::RemoveReplica { site, place, by, grip: permission_for_needed(1) },
                 FileCommand::Unregister { by, .. } =>
-                    FileCommand::Unregister { by, grip: needed(1) },
+                    FileCommand::Unregister { by, grip: permission_for_needed(1) },
                 other @ (FileCommand::AddReplica { .. } | FileCommand::NoteStamp { .. }) => other,
             };
-            let _ = bench.tell(gentle);
+            let _ = bench.apply_command(gentle);
             let entry = bench.record.entry.as_ref().unwrap();
             prop_assert_eq!(entry.content.digest, digest(1));
             prop_assert!(!entry.replicas.is_empty());

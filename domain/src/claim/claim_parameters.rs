@@ -96,7 +96,7 @@ impl ClaimParameters {
 
 impl MinClaimInterval {
     /// Returns the least step for a job with this transfer time; never zero.
-    pub fn for_transfer(self, transfer_time: DurationMs) -> DurationMs {
+    pub fn for_transfer_time(self, transfer_time: DurationMs) -> DurationMs {
         match self {
             MinClaimInterval::Auto => DurationMs(transfer_time.0.div_ceil(64).max(1_000)),
             MinClaimInterval::Fixed(step) => DurationMs(step.0.max(1)),
@@ -112,7 +112,7 @@ fn format_ratio(ratio: PerMillion) -> String {
 mod tests {
     use super::*;
 
-    fn lowered_to_the_end(parameters: &ClaimParameters, times: usize) -> Vec<u32> {
+    fn lower_l_repeatedly(parameters: &ClaimParameters, times: usize) -> Vec<u32> {
         std::iter::successors(Some(parameters.l), |l: &PerMillion| {
             Some(parameters.lower_l(*l))
         })
@@ -125,15 +125,15 @@ mod tests {
     #[test]
     fn l_falls_by_its_step_down_to_its_least_value() {
         let mut parameters = ClaimParameters::default();
-        assert_eq!(lowered_to_the_end(&parameters, 5), [750, 500, 250, 0, 0]);
+        assert_eq!(lower_l_repeatedly(&parameters, 5), [750, 500, 250, 0, 0]);
         parameters.l_min = PerMillion(200_000);
         assert_eq!(
-            lowered_to_the_end(&parameters, 5),
+            lower_l_repeatedly(&parameters, 5),
             [750, 500, 250, 200, 200]
         );
         parameters.l_min = PerMillion(0);
         parameters.l_step = PerMillion(300_000);
-        assert_eq!(lowered_to_the_end(&parameters, 4), [750, 450, 150, 0]);
+        assert_eq!(lower_l_repeatedly(&parameters, 4), [750, 450, 150, 0]);
     }
 
     #[test]

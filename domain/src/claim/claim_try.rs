@@ -8,7 +8,7 @@ use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::job_state::{Component, ComponentRestart, Job, JobPhase, RestartStep};
 use crate::job::spec::{Priority, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -116,7 +116,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimableSites) -> C
     };
     for (index, component) in job
         .indexed_components()
-        .filter(|(_, c)| c.is_claimable(now))
+        .filter(|(_, c)| c.is_restart_claim_due(now))
     {
         let Some((place, need)) = place_of(job, index, field) else {
             continue;
@@ -175,7 +175,7 @@ fn place_of(
 
 fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     let component = job.components.get(component.0 as usize);
-    component.is_some_and(|component| !component.acquisition().needs_idle())
+    component.is_some_and(|component| !component.acquisition().needs_idle_processors())
 }
 
 fn list_unclaimed(job: &Job, field: &impl ClaimableSites) -> Vec<UnclaimedComponent> {
@@ -223,8 +223,8 @@ fn preempt_for(
     field: &mut impl ClaimableSites,
     plan: &mut ClaimTry,
 ) {
-    let rose = job.promoted && !bug(PlantedBug::PromotedPreempt);
-    let did = !job.preempting.is_empty() && !bug(PlantedBug::PreemptInWaves);
+    let rose = job.promoted && !is_planted(PlantedBug::PromotedPreempt);
+    let did = !job.preempting.is_empty() && !is_planted(PlantedBug::PreemptInWaves);
     let may_not = job.priority == Priority::SuperLow || rose || did;
     let place = place_of(job, component, field).filter(|_| !may_not);
     let Some((place, need)) = place else { return };

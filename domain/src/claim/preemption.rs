@@ -3,7 +3,7 @@
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -35,7 +35,7 @@ pub fn choose_victims(
     mut candidates: Vec<PreemptibleJob>,
 ) -> Option<Vec<PreemptibleJob>> {
     candidates.retain(|victim: &PreemptibleJob| {
-        if bug(PlantedBug::PreemptEquals) {
+        if is_planted(PlantedBug::PreemptEquals) {
             victim.priority <= priority
         } else {
             victim.priority < priority
@@ -45,21 +45,21 @@ pub fn choose_victims(
         .sort_by_key(|v| std::cmp::Reverse((v.at_gate, v.start_estimate, v.submitted_at, v.job)));
     let mut chosen = Vec::new();
     let mut candidates = candidates.into_iter();
-    while !suffices(idle, need, &chosen) {
+    while !is_enough_with_victims(idle, need, &chosen) {
         chosen.push(candidates.next()?);
     }
     let mut oldest_first = chosen.len();
     while oldest_first > 0 {
         oldest_first -= 1;
         let spared = chosen.remove(oldest_first);
-        if !suffices(idle, need, &chosen) {
+        if !is_enough_with_victims(idle, need, &chosen) {
             chosen.insert(oldest_first, spared);
         }
     }
     Some(chosen)
 }
 
-fn suffices(idle: &Resources, need: &Resources, victims: &[PreemptibleJob]) -> bool {
+fn is_enough_with_victims(idle: &Resources, need: &Resources, victims: &[PreemptibleJob]) -> bool {
     let mut have = idle.clone();
     victims
         .iter()
@@ -85,7 +85,7 @@ mod tests {
     }
 
     /// The jobs at B of vectors I-1 to I-18.
-    fn at_b() -> Vec<PreemptibleJob> {
+    fn victims_at_b() -> Vec<PreemptibleJob> {
         vec![
             victim(1, Priority::Low, 2, 100),
             victim(2, Priority::Low, 4, 200),
@@ -94,7 +94,7 @@ mod tests {
         ]
     }
 
-    fn chosen(
+    fn choose_victim_ids(
         idle: u32,
         need: u32,
         class: Priority,
@@ -109,10 +109,19 @@ mod tests {
     /// Vectors I-3, I-5, I-6 and I-8.
     #[test]
     fn lower_jobs_give_way_the_latest_start_first_and_only_if_that_suffices() {
-        assert_eq!(chosen(4, 8, Priority::High, at_b()), Some(vec![2]));
-        assert_eq!(chosen(3, 12, Priority::High, at_b()), Some(vec![2, 4, 1]));
-        assert_eq!(chosen(3, 13, Priority::High, at_b()), None);
-        assert_eq!(chosen(4, 8, Priority::Low, at_b()), None);
+        assert_eq!(
+            choose_victim_ids(4, 8, Priority::High, victims_at_b()),
+            Some(vec![2])
+        );
+        assert_eq!(
+            choose_victim_ids(3, 12, Priority::High, victims_at_b()),
+            Some(vec![2, 4, 1])
+        );
+        assert_eq!(
+            choose_victim_ids(3, 13, Priority::High, victims_at_b()),
+            None
+        );
+        assert_eq!(choose_victim_ids(4, 8, Priority::Low, victims_at_b()), None);
     }
 
     /// Vector I-18.
@@ -122,11 +131,17 @@ mod tests {
             victim(1, Priority::Low, 4, 200),
             victim(2, Priority::Low, 4, 200),
         ];
-        assert_eq!(chosen(4, 8, Priority::High, two.clone()), Some(vec![2]));
+        assert_eq!(
+            choose_victim_ids(4, 8, Priority::High, two.clone()),
+            Some(vec![2])
+        );
         two[0].submitted_at = Timestamp(2);
-        assert_eq!(chosen(4, 8, Priority::High, two.clone()), Some(vec![2]));
+        assert_eq!(
+            choose_victim_ids(4, 8, Priority::High, two.clone()),
+            Some(vec![2])
+        );
         two[0].submitted_at = Timestamp(3);
-        assert_eq!(chosen(4, 8, Priority::High, two), Some(vec![1]));
+        assert_eq!(choose_victim_ids(4, 8, Priority::High, two), Some(vec![1]));
     }
 
     #[test]
@@ -136,7 +151,7 @@ mod tests {
             victim(2, Priority::Low, 4, 200),
         ];
         two[0].at_gate = true;
-        assert_eq!(chosen(4, 8, Priority::High, two), Some(vec![1]));
+        assert_eq!(choose_victim_ids(4, 8, Priority::High, two), Some(vec![1]));
     }
 
     #[test]
@@ -145,7 +160,7 @@ mod tests {
             victim(1, Priority::Low, 8, 100),
             victim(2, Priority::Low, 2, 200),
         ];
-        assert_eq!(chosen(0, 8, Priority::High, two), Some(vec![1]));
+        assert_eq!(choose_victim_ids(0, 8, Priority::High, two), Some(vec![1]));
     }
 
     proptest! {
@@ -162,18 +177,18 @@ mod tests {
             let class = Priority::High;
             match choose_victims(&idle, &need, class, victims.clone()) {
                 Some(chosen) => {
-                    prop_assert!(suffices(&idle, &need, &chosen));
+                    prop_assert!(is_enough_with_victims(&idle, &need, &chosen));
                     prop_assert!(chosen.iter().all(|victim| victim.priority < class));
                     for at in 0..chosen.len() {
                         let mut fewer = chosen.clone();
                         fewer.remove(at);
-                        prop_assert!(!suffices(&idle, &need, &fewer));
+                        prop_assert!(!is_enough_with_victims(&idle, &need, &fewer));
                     }
                 }
                 None => {
                     let lower: Vec<PreemptibleJob> =
                         victims.into_iter().filter(|victim| victim.priority < class).collect();
-                    prop_assert!(!suffices(&idle, &need, &lower));
+                    prop_assert!(!is_enough_with_victims(&idle, &need, &lower));
                 }
             }
         }

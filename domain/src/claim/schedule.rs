@@ -23,22 +23,22 @@ impl ClaimSchedule {
     }
 
     /// Returns JCT(0) = JPT + L x FTT: the first try.
-    pub fn first_try(&self) -> Timestamp {
-        (self.placed_at + self.transfer_time.scaled(self.l)).min(self.start_time())
+    pub fn first_try_time(&self) -> Timestamp {
+        (self.placed_at + self.transfer_time.scaled_by(self.l)).min(self.start_time())
     }
 
     /// Returns the try after the one that was planned for `planned` and failed at `now`: min(JST,
     /// base + max(L x (JST - base), least step)), with base the later of the two (vector J-10).
     /// `None` after the last one, which is planned exactly for the start time, however late it is
     /// made.
-    pub fn next_try(&self, planned: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_try_time(&self, planned: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let start = self.start_time();
         if planned >= start {
             return None;
         }
         let base = planned.max(now);
-        let least = self.min_step.for_transfer(self.transfer_time);
-        let step = start.since(base).scaled(self.l).max(least);
+        let least = self.min_step.for_transfer_time(self.transfer_time);
+        let step = start.since(base).scaled_by(self.l).max(least);
         Some((base + step).min(start))
     }
 }
@@ -58,10 +58,12 @@ mod tests {
         }
     }
 
-    fn tries(schedule: &ClaimSchedule) -> Vec<u64> {
-        std::iter::successors(Some(schedule.first_try()), |&at| schedule.next_try(at, at))
-            .map(|at| at.0)
-            .collect()
+    fn try_times(schedule: &ClaimSchedule) -> Vec<u64> {
+        std::iter::successors(Some(schedule.first_try_time()), |&at| {
+            schedule.next_try_time(at, at)
+        })
+        .map(|at| at.0)
+        .collect()
     }
 
     /// Vectors J-1 to J-8.
@@ -87,28 +89,28 @@ mod tests {
         ];
         for (transfer, l, expected) in vectors {
             assert_eq!(
-                tries(&schedule(transfer, l)),
+                try_times(&schedule(transfer, l)),
                 expected,
                 "FTT {transfer}, L {l}"
             );
         }
-        assert_eq!(tries(&schedule(7_200_000, 0)).len(), 7_201);
+        assert_eq!(try_times(&schedule(7_200_000, 0)).len(), 7_201);
     }
 
     /// Vector J-10.
     #[test]
     fn a_try_made_late_is_counted_from_when_it_was_made() {
         let schedule = schedule(320_000, 750);
-        let next = schedule.next_try(Timestamp(300_000), Timestamp(310_000));
+        let next = schedule.next_try_time(Timestamp(300_000), Timestamp(310_000));
         assert_eq!(next, Some(Timestamp(317_500)));
-        let very_late = schedule.next_try(Timestamp(300_000), Timestamp(999_000));
+        let very_late = schedule.next_try_time(Timestamp(300_000), Timestamp(999_000));
         assert_eq!(
             very_late,
             Some(Timestamp(320_000)),
             "the last try is still owed"
         );
         assert_eq!(
-            schedule.next_try(Timestamp(320_000), Timestamp(999_000)),
+            schedule.next_try_time(Timestamp(320_000), Timestamp(999_000)),
             None
         );
     }
@@ -121,7 +123,7 @@ mod tests {
             ..schedule(320_000, 750)
         };
         assert_eq!(schedule.start_time(), Timestamp(1_320_000));
-        assert_eq!(schedule.first_try(), Timestamp(1_240_000));
+        assert_eq!(schedule.first_try_time(), Timestamp(1_240_000));
     }
 
     #[test]
@@ -130,7 +132,7 @@ mod tests {
             min_step: MinClaimInterval::Auto,
             ..schedule(7_200_000, 0)
         };
-        assert_eq!(tries(&schedule).len(), 65);
+        assert_eq!(try_times(&schedule).len(), 65);
     }
 
     proptest! {
@@ -145,7 +147,7 @@ mod tests {
                 l: PerMillion(l),
                 min_step: MinClaimInterval::Fixed(DurationMs(step)),
             };
-            let tries = tries(&schedule);
+            let tries = try_times(&schedule);
             prop_assert!(tries.is_sorted_by(|a, b| a < b), "{tries:?}");
             prop_assert_eq!(tries.last(), Some(&(placed + transfer)));
         }

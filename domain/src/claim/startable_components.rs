@@ -95,7 +95,7 @@ impl StartableComponents {
 mod tests {
     use super::*;
 
-    fn setting(b_idle: u32) -> StartableComponents {
+    fn startable_with_idle_at_b(b_idle: u32) -> StartableComponents {
         let wanted = |component, site: &str, processors| UnclaimedComponent {
             component: ComponentIndex(component),
             place: ClaimPlace::site_default(SiteName::new(site).unwrap()),
@@ -113,7 +113,7 @@ mod tests {
     /// The common setting of section 7, I-1, I-2 and I-3.
     #[test]
     fn a_try_goes_on_if_enough_components_are_startable() {
-        let found = setting(12);
+        let found = startable_with_idle_at_b(12);
         assert_eq!(found.now, [ComponentIndex(0), ComponentIndex(1)]);
         assert_eq!(found.not, [ComponentIndex(2)]);
         for (threshold, reached) in [(1_000_000, false), (700_000, false), (500_000, true)] {
@@ -128,7 +128,7 @@ mod tests {
     /// Vector I-13.
     #[test]
     fn a_job_whose_components_all_fit_is_claimed_whole() {
-        let found = setting(16);
+        let found = startable_with_idle_at_b(16);
         assert!(found.not.is_empty() && found.reaches_threshold(PerMillion::ONE, 0));
     }
 

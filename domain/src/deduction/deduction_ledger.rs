@@ -46,7 +46,7 @@ pub struct LeakedDeduction {
 
 impl DeductionLedger {
     /// Registers a new life of an actor that makes plans.
-    pub fn new_holder(&mut self) -> PlannerLife {
+    pub fn register_holder(&mut self) -> PlannerLife {
         self.last_holder += 1;
         PlannerLife(self.last_holder)
     }
@@ -90,7 +90,7 @@ impl DeductionLedger {
     }
 
     /// Returns the number of this site's ledger.
-    pub fn number_of(&mut self, site: &SiteName) -> SiteLedgerNumber {
+    pub fn ledger_number(&mut self, site: &SiteName) -> SiteLedgerNumber {
         if let Some(number) = self.numbers.get(site) {
             return *number;
         }
@@ -157,7 +157,7 @@ impl DeductionLedger {
     /// Returns true if the site has acknowledged that the plan goes there: lost acknowledgements
     /// are recovered from this.
     pub fn is_acknowledged(&self, key: &DeductionKey, site: &SiteName) -> bool {
-        self.ledger_of(site)
+        self.deductions_at(site)
             .is_some_and(|ledger| ledger.is_acknowledged_for(key))
     }
 
@@ -168,7 +168,10 @@ impl DeductionLedger {
         site: SiteLedgerNumber,
         mut more: DeductedAmounts,
     ) -> bool {
-        if let Some(before) = self.ledger(site).and_then(|ledger| ledger.get(key)) {
+        if let Some(before) = self
+            .deductions_by_number(site)
+            .and_then(|ledger| ledger.deducted_for(key))
+        {
             more.add_deducted(before);
         }
         self.deduct(key, site, more)
@@ -224,7 +227,7 @@ impl DeductionLedger {
         self.lapsed.remove(&holder);
     }
 
-    /// Ends plans whose lease is over; holders learn of them by [`DeductionLedger::take_lapsed`].
+    /// Ends plans whose lease is over; holders learn of them by [`DeductionLedger::take_lapsed_plans`].
     pub fn end_expired(&mut self, now: Timestamp) {
         while let Some(&(until, key)) = self.by_lease.first().filter(|(until, _)| *until <= now) {
             if let Some(open) = self.plans.get(&key) {
@@ -236,35 +239,35 @@ impl DeductionLedger {
     }
 
     /// Takes this holder's plans that ended with their lease since the last call.
-    pub fn take_lapsed(&mut self, holder: PlannerLife) -> Vec<DeductionKey> {
+    pub fn take_lapsed_plans(&mut self, holder: PlannerLife) -> Vec<DeductionKey> {
         self.lapsed.remove(&holder).unwrap_or_default()
     }
 
     /// Returns when the next lease ends.
-    pub fn next_end(&self) -> Option<Timestamp> {
+    pub fn next_lease_end(&self) -> Option<Timestamp> {
         self.by_lease.first().map(|(until, _)| *until)
     }
 
-    pub fn ledger(&self, site: SiteLedgerNumber) -> Option<&SiteDeductions> {
+    pub fn deductions_by_number(&self, site: SiteLedgerNumber) -> Option<&SiteDeductions> {
         self.sites.get(site.0).map(|(_, ledger)| ledger)
     }
 
-    fn ledger_of(&self, site: &SiteName) -> Option<&SiteDeductions> {
+    fn deductions_at(&self, site: &SiteName) -> Option<&SiteDeductions> {
         self.numbers
             .get(site)
-            .and_then(|number| self.ledger(*number))
+            .and_then(|number| self.deductions_by_number(*number))
     }
 
     /// Returns all that is deducted from a site.
-    pub fn deducted_at(&self, site: &SiteName) -> Option<&DeductedAmounts> {
-        self.ledger_of(site).map(SiteDeductions::total_deducted)
+    pub fn total_deducted_at(&self, site: &SiteName) -> Option<&DeductedAmounts> {
+        self.deductions_at(site).map(SiteDeductions::total_deducted)
     }
 
     /// Returns what is deducted from a site for one job.
     pub fn deducted_for_job(&self, site: &SiteName, job: JobId) -> DeductedAmounts {
         let mut sum = DeductedAmounts::default();
         let entries = self
-            .ledger_of(site)
+            .deductions_at(site)
             .into_iter()
             .flat_map(SiteDeductions::entries);
         entries
@@ -279,11 +282,11 @@ impl DeductionLedger {
         key: &DeductionKey,
         site: &SiteName,
     ) -> Option<&DeductedAmounts> {
-        self.ledger_of(site)?.get(key)
+        self.deductions_at(site)?.deducted_for(key)
     }
 
     /// Returns true if the plan is neither committed nor rejected, and its lease has not ended.
-    pub fn is_open(&self, key: &DeductionKey) -> bool {
+    pub fn is_plan_open(&self, key: &DeductionKey) -> bool {
         self.plans.contains_key(key)
     }
 

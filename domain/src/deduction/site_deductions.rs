@@ -81,7 +81,7 @@ impl SiteDeductions {
     }
 
     /// Returns the deduction for a plan.
-    pub fn get(&self, key: &DeductionKey) -> Option<&DeductedAmounts> {
+    pub fn deducted_for(&self, key: &DeductionKey) -> Option<&DeductedAmounts> {
         self.entries.get(key).map(|entry| &entry.deducted)
     }
 
@@ -99,7 +99,7 @@ impl SiteDeductions {
 
     /// Subtracts from `free` all that is deducted for plans other than this one.
     pub fn subtract_others(&self, free: &mut Resources, key: &DeductionKey) {
-        let Some(own) = self.get(key) else {
+        let Some(own) = self.deducted_for(key) else {
             return free.subtract(&self.sum.placing);
         };
         let mut others = self.sum.placing.clone();

@@ -15,7 +15,7 @@ fn site(index: usize) -> SiteName {
     SiteName::new(SITES[index]).unwrap()
 }
 
-fn vector(processors: u32, memory: u64) -> Resources {
+fn processors_and_memory(processors: u32, memory: u64) -> Resources {
     let others = [(MEMORY.into(), memory), ("disk_mb".into(), 2 * memory)];
     Resources {
         processors,
@@ -50,9 +50,9 @@ enum DeductionStep {
     Pass(u64),
 }
 
-fn step() -> impl Strategy<Value = DeductionStep> {
+fn any_step() -> impl Strategy<Value = DeductionStep> {
     let deducted = (0..3u8, 1..9u32, 0..9u64).prop_map(|(kind, processors, memory)| {
-        let some = vector(processors, memory);
+        let some = processors_and_memory(processors, memory);
         match kind {
             0 => DeductedAmounts::for_proposal(some),
             1 => DeductedAmounts::for_claim(some),
@@ -82,14 +82,14 @@ struct DeductionModel {
 }
 
 impl DeductionModel {
-    fn keep(&mut self, kept: impl Fn(&DeductionKey, u64, u64) -> bool) {
+    fn keep_open_plans(&mut self, kept: impl Fn(&DeductionKey, u64, u64) -> bool) {
         self.open
             .retain(|key, (holder, until)| kept(key, *holder, *until));
         let open = &self.open;
         self.deducted.retain(|(key, _), _| open.contains_key(key));
     }
 
-    fn play(&mut self, ledgers: &mut DeductionLedger, step: DeductionStep) {
+    fn apply_step(&mut self, ledgers: &mut DeductionLedger, step: DeductionStep) {
         let known = |made: &Vec<DeductionKey>, plan: usize| made.get(plan).copied();
         match step {
             DeductionStep::Open {
@@ -112,7 +112,7 @@ impl DeductionModel {
                     return;
                 };
                 let is_open = self.open.contains_key(&key);
-                assert_eq!(deduct(ledgers, &key, at, deducted.clone()), is_open);
+                assert_eq!(deduct_at_site(ledgers, &key, at, deducted.clone()), is_open);
                 if is_open {
                     self.deducted.insert((key, at), deducted);
                 }
@@ -121,7 +121,7 @@ impl DeductionModel {
                 let Some(key) = known(&self.made, plan) else {
                     return;
                 };
-                let at_site = ledgers.number_of(&site(at));
+                let at_site = ledgers.ledger_number(&site(at));
                 ledgers.release_site(&key, at_site);
                 self.deducted.remove(&(key, at));
             }
@@ -130,33 +130,33 @@ impl DeductionModel {
                     return;
                 };
                 assert_eq!(ledgers.end_plan(&key), self.open.contains_key(&key));
-                self.keep(|other, _, _| *other != key);
+                self.keep_open_plans(|other, _, _| *other != key);
             }
             DeductionStep::EndJob { job, holder } => {
                 ledgers.end_plans_of_job(JobId(job), PlannerLife(holder));
-                self.keep(|key, by, _| key.job.0 != job || by != holder);
+                self.keep_open_plans(|key, by, _| key.job.0 != job || by != holder);
             }
             DeductionStep::HolderDies(holder) => {
                 ledgers.end_plans_of_holder(PlannerLife(holder));
-                self.keep(|_, by, _| by != holder);
+                self.keep_open_plans(|_, by, _| by != holder);
             }
             DeductionStep::Pass(time) => {
                 self.now += time;
                 ledgers.end_expired(Timestamp(self.now));
                 let now = self.now;
-                self.keep(|_, _, until| until > now);
+                self.keep_open_plans(|_, _, until| until > now);
             }
         }
     }
 }
 
-fn deduct(
+fn deduct_at_site(
     ledgers: &mut DeductionLedger,
     key: &DeductionKey,
     at: usize,
     deducted: DeductedAmounts,
 ) -> bool {
-    let number = ledgers.number_of(&site(at));
+    let number = ledgers.ledger_number(&site(at));
     ledgers.deduct(key, number, deducted)
 }
 
@@ -169,17 +169,17 @@ fn without_zeros(resources: &Resources) -> Resources {
 proptest! {
     #[test]
     fn whatever_happens_the_ledgers_are_the_sum_of_open_plans(
-        steps in prop::collection::vec(step(), 0..80),
+        steps in prop::collection::vec(any_step(), 0..80),
     ) {
         let mut ledgers = DeductionLedger::default();
         let mut model = DeductionModel::default();
         for step in steps {
-            model.play(&mut ledgers, step);
+            model.apply_step(&mut ledgers, step);
             for at in 0..SITES.len() {
                 let mut sum = DeductedAmounts::default();
                 let here = model.deducted.iter().filter(|((_, site), _)| *site == at);
                 here.for_each(|(_, deducted)| sum.add_deducted(deducted));
-                let told = ledgers.deducted_at(&site(at)).cloned().unwrap_or_default();
+                let told = ledgers.total_deducted_at(&site(at)).cloned().unwrap_or_default();
                 prop_assert_eq!(without_zeros(&told.placing), without_zeros(&sum.placing));
                 prop_assert_eq!(without_zeros(&told.claiming), without_zeros(&sum.claiming));
             }
@@ -187,39 +187,39 @@ proptest! {
             let leaks = ledgers.find_leaks(Timestamp(model.now), |_| true);
             prop_assert!(leaks.is_empty(), "{:?}", leaks);
             let next = model.open.values().map(|(_, until)| Timestamp(*until)).min();
-            prop_assert_eq!(ledgers.next_end(), next);
+            prop_assert_eq!(ledgers.next_lease_end(), next);
         }
         // Everybody dies: nothing is left.
         (1..4).for_each(|holder| ledgers.end_plans_of_holder(PlannerLife(holder)));
         prop_assert!(ledgers.is_empty());
         for at in 0..SITES.len() {
-            prop_assert!(ledgers.deducted_at(&site(at)).is_none_or(|sum| *sum == DeductedAmounts::default()));
+            prop_assert!(ledgers.total_deducted_at(&site(at)).is_none_or(|sum| *sum == DeductedAmounts::default()));
         }
     }
 }
 
-fn opened(ledgers: &mut DeductionLedger, job: u64, until: u64) -> DeductionKey {
-    let holder = ledgers.new_holder();
+fn open_test_plan(ledgers: &mut DeductionLedger, job: u64, until: u64) -> DeductionKey {
+    let holder = ledgers.register_holder();
     ledgers.open_plan(JobId(job), Round(0), holder, Timestamp(until))
 }
 
 #[test]
 fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     let mut ledgers = DeductionLedger::default();
-    let key = opened(&mut ledgers, 1, 5_000);
+    let key = open_test_plan(&mut ledgers, 1, 5_000);
     let six = || DeductedAmounts::for_proposal(Resources::processors(6));
-    let first = ledgers.number_of(&site(0));
+    let first = ledgers.ledger_number(&site(0));
     assert!(ledgers.deduct(&key, first, six()) && ledgers.deduct(&key, first, six()));
     let free = |ledgers: &DeductionLedger| {
         ledgers
-            .deducted_at(&site(0))
+            .total_deducted_at(&site(0))
             .map(|sum| 10 - sum.placing.processors)
     };
     assert_eq!(free(&ledgers), Some(4));
     assert!(ledgers.deduct_more(&key, first, six()));
     assert_eq!(
         ledgers.deducted_for_plan(&key, &site(0)),
-        Some(&DeductedAmounts::for_proposal(vector_of(12)))
+        Some(&DeductedAmounts::for_proposal(processors_only(12)))
     );
     assert!(
         !ledgers.is_acknowledged(&key, &site(0)) && ledgers.deduct_acknowledged(&key, first, six())
@@ -237,50 +237,53 @@ fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     assert_eq!(free(&ledgers), Some(10));
 }
 
-fn vector_of(processors: u32) -> Resources {
+fn processors_only(processors: u32) -> Resources {
     Resources::processors(processors)
 }
 
 #[test]
 fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
     let mut ledgers = DeductionLedger::default();
-    let key = opened(&mut ledgers, 1, 5_000);
-    deduct(
+    let key = open_test_plan(&mut ledgers, 1, 5_000);
+    deduct_at_site(
         &mut ledgers,
         &key,
         1,
-        DeductedAmounts::for_moved_claim(vector_of(3)),
+        DeductedAmounts::for_moved_claim(processors_only(3)),
     );
-    assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
+    assert_eq!(ledgers.next_lease_end(), Some(Timestamp(5_000)));
     ledgers.end_expired(Timestamp(4_999));
-    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(PlannerLife(1)).is_empty());
+    assert!(ledgers.is_plan_open(&key) && ledgers.take_lapsed_plans(PlannerLife(1)).is_empty());
     assert_eq!(
         ledgers.find_leaks(Timestamp(5_001), |_| true).len(),
         1,
         "until somebody looks"
     );
     ledgers.end_expired(Timestamp(5_000));
-    assert_eq!(ledgers.take_lapsed(PlannerLife(1)), [key]);
-    assert!(ledgers.take_lapsed(PlannerLife(1)).is_empty(), "told once");
+    assert_eq!(ledgers.take_lapsed_plans(PlannerLife(1)), [key]);
+    assert!(
+        ledgers.take_lapsed_plans(PlannerLife(1)).is_empty(),
+        "told once"
+    );
     assert_eq!(
-        ledgers.deducted_at(&site(1)),
+        ledgers.total_deducted_at(&site(1)),
         Some(&DeductedAmounts::default())
     );
-    let longer = opened(&mut ledgers, 2, 1_000);
+    let longer = open_test_plan(&mut ledgers, 2, 1_000);
     assert!(
         ledgers.extend_lease(&longer, Timestamp(9_000))
             && !ledgers.extend_lease(&key, Timestamp(9_000))
     );
     ledgers.end_expired(Timestamp(8_999));
-    assert!(ledgers.is_open(&longer));
+    assert!(ledgers.is_plan_open(&longer));
 }
 
 #[test]
 fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
     let mut ledgers = DeductionLedger::default();
-    let key = opened(&mut ledgers, 7, 5_000);
-    let deducted = DeductedAmounts::for_claim(vector(2, 10));
-    deduct(&mut ledgers, &key, 2, deducted.clone());
+    let key = open_test_plan(&mut ledgers, 7, 5_000);
+    let deducted = DeductedAmounts::for_claim(processors_and_memory(2, 10));
+    deduct_at_site(&mut ledgers, &key, 2, deducted.clone());
     assert!(ledgers.find_leaks(Timestamp(0), |_| true).is_empty());
     let leaks = ledgers.find_leaks(Timestamp(0), |key| key.job != JobId(7));
     assert_eq!(

@@ -42,7 +42,7 @@ pub struct JobInstants {
 }
 
 impl SharedDefault for JobInstants {
-    fn usual() -> &'static Self {
+    fn shared_default() -> &'static Self {
         static USUAL: LazyLock<JobInstants> = LazyLock::new(JobInstants::default);
         &USUAL
     }
@@ -98,7 +98,7 @@ impl JobAccounting {
             wasted_processor_ms: instants.wasted_processor_ms,
             execution_time: time_between(instants.started, instants.succeeded),
             response_time: time_between(submitted, job.ended_at()),
-            sites_combined: job.sites_combined(),
+            sites_combined: job.count_sites(),
             transfer_volume: instants.transfer_volume,
         }
     }

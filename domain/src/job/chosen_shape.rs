@@ -17,21 +17,21 @@ impl JobSpec {
     }
 
     /// Returns the time that it may run in one of its shapes at so many sites.
-    pub fn run_time_in(&self, shape: u32, sites: usize) -> DurationMs {
+    pub fn run_time_in_shape(&self, shape: u32, sites: usize) -> DurationMs {
         let run_time = self
             .shapes()
             .nth(shape as usize)
             .map(|shape| shape.run_time);
         self.run
             .molding
-            .run_time_over(run_time.unwrap_or(self.wall_time), sites)
+            .run_time_on_sites(run_time.unwrap_or(self.wall_time), sites)
     }
 
     /// Returns the longest time that it may run in any of its shapes.
-    pub fn longest_time(&self) -> DurationMs {
+    pub fn longest_run_time(&self) -> DurationMs {
         let times = self
             .shapes()
-            .map(|shape| self.run.molding.run_time_over(shape.run_time, 2));
+            .map(|shape| self.run.molding.run_time_on_sites(shape.run_time, 2));
         times.max().unwrap_or(self.wall_time)
     }
 
@@ -54,7 +54,7 @@ impl JobSpec {
 impl Job {
     /// Returns the number of the shape in which this round runs: its reservations may be for
     /// another shape than the one asked for.
-    pub fn shape_number(&self) -> u32 {
+    pub fn current_shape_number(&self) -> u32 {
         let mut promised = self
             .components
             .iter()
@@ -69,6 +69,6 @@ impl Job {
     /// Returns the time that its payloads may run in this round.
     pub fn wall_time(&self) -> DurationMs {
         self.spec
-            .run_time_in(self.shape_number(), self.sites_combined() as usize)
+            .run_time_in_shape(self.current_shape_number(), self.count_sites() as usize)
     }
 }

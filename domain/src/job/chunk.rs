@@ -50,13 +50,13 @@ impl JobSpec {
                     .collect();
                 component_part(index, &shares)
             }
-            RequestType::Fixed | RequestType::NonFixed => self.part_of(index, of),
+            RequestType::Fixed | RequestType::NonFixed => self.file_part_of(index, of),
         };
-        Some(FileChunk::of_part(of, part))
+        Some(FileChunk::for_part(of, part))
     }
 
     /// Returns a component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: usize, of: Content) -> ComponentFilePart {
+    pub fn file_part_of(&self, index: usize, of: Content) -> ComponentFilePart {
         let processors = self.components.iter().map(|component| {
             let takes_part = component.inputs.iter().any(|input: &InputSpec| {
                 input.feed == InputPortion::Chunk && input.file.bound == Some(of)
@@ -73,7 +73,7 @@ impl JobSpec {
 
 impl Job {
     /// Returns a placed component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: ComponentIndex, of: Content) -> ComponentFilePart {
+    pub fn file_part_of(&self, index: ComponentIndex, of: Content) -> ComponentFilePart {
         match self.spec.request {
             RequestType::Flexible(_) => {
                 let shares: Vec<u64> = self
@@ -82,7 +82,9 @@ impl Job {
                     .collect();
                 component_part(index.0 as usize, &shares)
             }
-            RequestType::Fixed | RequestType::NonFixed => self.spec.part_of(index.0 as usize, of),
+            RequestType::Fixed | RequestType::NonFixed => {
+                self.spec.file_part_of(index.0 as usize, of)
+            }
         }
     }
 }
@@ -105,7 +107,7 @@ mod tests {
     use crate::ids::Digest;
     use crate::units::Bytes;
 
-    fn file(size: u64) -> Content {
+    fn content_of_size(size: u64) -> Content {
         Content {
             digest: Digest([7; 32]),
             size: Bytes(size),
@@ -121,7 +123,7 @@ mod tests {
             let mut end = 0;
             let total: u64 = processors.iter().sum();
             for index in 0..processors.len() {
-                let chunk = FileChunk::of_part(file(size), component_part(index, &processors));
+                let chunk = FileChunk::for_part(content_of_size(size), component_part(index, &processors));
                 prop_assert_eq!(chunk.offset.0, end, "no gap, no overlap");
                 end += chunk.length.0;
                 let exact = u128::from(size) * u128::from(processors[index]) / u128::from(total);

@@ -7,7 +7,7 @@ use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{
     AttemptState, Component, ComponentRestart, Job, JobPhase, RestartStep,
 };
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Aborted rounds after which a job claims all of its components or none.
@@ -20,7 +20,7 @@ const MOST_DOUBLINGS: u32 = 6;
 
 impl Component {
     /// Returns true if it is restarted alone, waits for processors, and its input is there.
-    pub fn awaits_restart(&self) -> bool {
+    pub fn awaits_restart_claim(&self) -> bool {
         matches!(self.run, AttemptState::Idle)
             && self.charge.is_none()
             && self
@@ -30,8 +30,8 @@ impl Component {
     }
 
     /// Returns true if it is restarted alone, and it is time to try for its processors.
-    pub fn is_claimable(&self, now: Timestamp) -> bool {
-        self.awaits_restart() && self.restart.as_ref().is_some_and(|r| r.not_before <= now)
+    pub fn is_restart_claim_due(&self, now: Timestamp) -> bool {
+        self.awaits_restart_claim() && self.restart.as_ref().is_some_and(|r| r.not_before <= now)
     }
 
     /// Returns true if its processors are held or requested, and not being given back.
@@ -44,7 +44,7 @@ impl Job {
     /// Returns the limits for the claims of its round: the longest of its sites counts.
     pub fn claim_limits(&self, parameters: &JobParameters) -> ClaimTimeLimits {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
-        parameters.claims_at(placements.map(|placement| &placement.site))
+        parameters.claim_limits_at(placements.map(|placement| &placement.site))
     }
 
     /// Returns the claiming times of its round; `None` before its first placement.
@@ -64,18 +64,18 @@ impl Job {
     /// Returns the time of its next claiming try (JCT); `None` while it waits for none. A job whose
     /// input is there claims at once, and no job claims earlier than it could hold its processors
     /// until the start.
-    pub fn claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
+    pub fn next_claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         if !self.awaits_claim() {
             return None;
         }
         if matches!(self.phase, JobPhase::Running { .. }) {
-            let waiting = self.components.iter().filter(|c| c.awaits_restart());
+            let waiting = self.components.iter().filter(|c| c.awaits_restart_claim());
             return waiting
                 .filter_map(|c| c.restart.as_ref())
                 .map(|r| r.not_before)
                 .min();
         }
-        let begins = self.reservations_begin();
+        let begins = self.last_reservation_begin();
         if let Some(begins) = begins.filter(|_| self.shared_reservation().is_none()) {
             return Some(self.next_claim.map_or(begins, |next| next.max(begins)));
         }
@@ -92,7 +92,7 @@ impl Job {
             None => {
                 let held_until_start =
                     schedule.start_time() - self.claim_limits(parameters).max_hold;
-                let first = schedule.first_try().max(held_until_start);
+                let first = schedule.first_try_time().max(held_until_start);
                 Some(first + self.extra_claim_delay(schedule.transfer_time))
             }
         }
@@ -115,14 +115,14 @@ impl Job {
 
     /// Returns the time by which a component that was claimed at `since` must be at its gate. A
     /// component in its site's queue has the patience of its round, however often it is submitted.
-    pub fn ready_by(
+    pub fn ready_deadline(
         &self,
         component: &Component,
         since: Timestamp,
         claims: ClaimTimeLimits,
     ) -> Timestamp {
         let acquisition = component.acquisition();
-        let from = if acquisition.is_queued() {
+        let from = if acquisition.waits_in_site_queue() {
             self.instants.placed
         } else {
             None
@@ -132,7 +132,7 @@ impl Job {
 
     /// Returns the time at which a claimed component has waited, or held its processors, for long
     /// enough.
-    pub fn claim_ends(
+    pub fn claim_deadline(
         &self,
         component: &Component,
         since: Timestamp,
@@ -140,7 +140,7 @@ impl Job {
     ) -> Timestamp {
         match component.run {
             AttemptState::AtGate { since, .. } => since + component.acquisition().max_hold(claims),
-            _ => self.ready_by(component, since, claims),
+            _ => self.ready_deadline(component, since, claims),
         }
     }
 
@@ -152,7 +152,7 @@ impl Job {
                 self.unclaimed_components().next().is_some()
                     && !self.components.iter().any(|c| c.given_back)
             }
-            JobPhase::Running { .. } => self.components.iter().any(Component::awaits_restart),
+            JobPhase::Running { .. } => self.components.iter().any(Component::awaits_restart_claim),
             _ => false,
         }
     }
@@ -168,7 +168,7 @@ impl Job {
     }
 
     /// Returns true if a component that is restarted alone waits for its input.
-    pub fn is_staging(&self) -> bool {
+    pub fn has_staging_restart(&self) -> bool {
         self.components
             .iter()
             .filter_map(|c| c.restart.as_ref())
@@ -176,7 +176,7 @@ impl Job {
     }
 
     /// Iterates over components that are restarted alone and have not begun again.
-    pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
+    pub fn restarting_components(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         self.indexed_components()
             .filter(|(_, c)| c.restart.is_some())
             .map(|(index, _)| index)
@@ -185,10 +185,10 @@ impl Job {
     /// Returns true if it may be preempted by a job of a higher priority: not for ever, and not if
     /// its payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {
-        let once = bug(PlantedBug::PreemptOnce);
+        let once = is_planted(PlantedBug::PreemptOnce);
         let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
         // Reserved processors belong to nobody else.
-        let is_promised = self.reservations_begin().is_some();
+        let is_promised = self.last_reservation_begin().is_some();
         may_run_again && !is_promised && self.setbacks.preemptions < MAX_PREEMPTIONS
     }
 

@@ -9,7 +9,7 @@ use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, LrmId, SiteNam
 use crate::job::job_state::{Job, JobPhase};
 use crate::job::spec::{ComponentSpec, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
@@ -70,13 +70,13 @@ impl Component {
     }
 
     /// Returns true if it is known to wait in its site's own queue.
-    pub fn waits_at_site(&self) -> bool {
-        self.run.waits_at_site()
+    pub fn is_queued_at_site(&self) -> bool {
+        self.run.is_queued_at_site()
     }
 
     /// Returns how long it has waited at its gate since the last moment at which it might begin
     /// with the others, by its site's clock; `now` is ours. Zero if that moment is to come.
-    pub fn time_past_start(&self, now: Timestamp) -> DurationMs {
+    pub fn time_waited_past_start(&self, now: Timestamp) -> DurationMs {
         match (&self.run, self.start_by) {
             (
                 AttemptState::AtGate {
@@ -89,12 +89,12 @@ impl Component {
     }
 
     /// Returns the instance in the tag of an attempt, given ours.
-    pub fn instance_of(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
-        self.origin_of(attempt).unwrap_or(ours)
+    pub fn instance_of_attempt(&self, attempt: Attempt, ours: InstanceId) -> InstanceId {
+        self.foreign_instance_of(attempt).unwrap_or(ours)
     }
 
     /// Returns the instance in the tag of an attempt, if it is not ours.
-    pub fn origin_of(&self, attempt: Attempt) -> Option<InstanceId> {
+    pub fn foreign_instance_of(&self, attempt: Attempt) -> Option<InstanceId> {
         let origin = self.origins.iter().find(|origin| attempt <= origin.last);
         origin.map(|origin| origin.instance)
     }
@@ -249,7 +249,7 @@ impl AttemptState {
     }
 
     /// Returns true if it is known to wait in its site's own queue.
-    pub fn waits_at_site(&self) -> bool {
+    pub fn is_queued_at_site(&self) -> bool {
         matches!(self, AttemptState::Submitted { waits: Some(_), .. })
     }
 
@@ -330,7 +330,9 @@ impl Job {
     /// Returns the tag of one of a component's attempts, given our instance.
     pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> AttemptTag {
         let component = self.components.get(index.0 as usize);
-        let instance = component.map_or(ours, |component| component.instance_of(attempt, ours));
+        let instance = component.map_or(ours, |component| {
+            component.instance_of_attempt(attempt, ours)
+        });
         AttemptTag {
             instance,
             job: self.id,
@@ -349,7 +351,7 @@ impl Job {
 
     /// Returns the specification of a component: its own, or the one that all components of a
     /// flexible request share.
-    pub fn spec_of(&self, index: ComponentIndex) -> Option<&ComponentSpec> {
+    pub fn component_spec(&self, index: ComponentIndex) -> Option<&ComponentSpec> {
         match self.spec.request {
             RequestType::Flexible(_) => self.spec.components.first(),
             RequestType::Fixed | RequestType::NonFixed => {
@@ -359,16 +361,19 @@ impl Job {
     }
 
     /// Iterates over the components with their indexes and specifications.
-    pub fn specified(&self) -> impl Iterator<Item = (ComponentIndex, &Component, &ComponentSpec)> {
+    pub fn components_with_specs(
+        &self,
+    ) -> impl Iterator<Item = (ComponentIndex, &Component, &ComponentSpec)> {
         self.indexed_components().filter_map(|(index, component)| {
-            self.spec_of(index).map(|spec| (index, component, spec))
+            self.component_spec(index)
+                .map(|spec| (index, component, spec))
         })
     }
 
     /// Returns the resources that a component takes of its site: as requested, or its share of the
     /// total.
     pub fn resources_of(&self, index: ComponentIndex) -> Option<Resources> {
-        Some(self.requested_resources(index)?.countable())
+        Some(self.requested_resources(index)?.without_computing_power())
     }
 
     /// Returns the computing power that its processors must have together, in GFLOPS.
@@ -379,9 +384,9 @@ impl Job {
     fn requested_resources(&self, index: ComponentIndex) -> Option<Resources> {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
-        let asked = &self.spec_of(index)?.resources;
-        let share = share.filter(|_| !bug(PlantedBug::SplitAsWhole));
-        Some(share.map_or_else(|| asked.clone(), |share| asked.portion(share)))
+        let asked = &self.component_spec(index)?.resources;
+        let share = share.filter(|_| !is_planted(PlantedBug::SplitAsWhole));
+        Some(share.map_or_else(|| asked.clone(), |share| asked.portion_for(share)))
     }
 
     /// Returns the processors that a component gets at its site.
@@ -389,14 +394,14 @@ impl Job {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         share.unwrap_or_else(|| {
-            self.spec_of(index)
+            self.component_spec(index)
                 .map_or(0, |spec| spec.resources.processors)
         })
     }
 
     /// Returns a component's name; those of a flexible request are numbered from 1.
-    pub fn name_of(&self, index: ComponentIndex) -> Option<String> {
-        self.spec.name_of(index, self.components.len())
+    pub fn component_name(&self, index: ComponentIndex) -> Option<String> {
+        self.spec.component_name(index, self.components.len())
     }
 
     /// Returns the number of its components; for a flexible request 1 before its first placement.
@@ -412,7 +417,7 @@ impl Job {
     }
 
     /// Counts the different sites of its components.
-    pub fn sites_combined(&self) -> u32 {
+    pub fn count_sites(&self) -> u32 {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
         placements
             .map(|placement| &placement.site)
@@ -421,7 +426,7 @@ impl Job {
     }
 
     /// Returns true if a site has not yet recorded an error of it.
-    pub fn owes_charges(&self) -> bool {
+    pub fn has_unrecorded_charges(&self) -> bool {
         self.components
             .iter()
             .any(|component| component.charge.is_some())

@@ -10,7 +10,7 @@ use crate::job::job_state::{AttemptState, Job, JobPhase};
 /// some at a site where this job has some, or where a job has some that waits for this job, and so
 /// on; all of them were submitted earlier. So exactly the last job of a ring gives way, and the
 /// first of all never does.
-pub fn find_yield<'a>(
+pub fn find_yielding_component<'a>(
     job: &Job,
     others: impl IntoIterator<Item = &'a Job>,
 ) -> Option<(ComponentIndex, JobId)> {
@@ -44,7 +44,7 @@ pub fn find_yield<'a>(
     }
     held_up
         .into_iter()
-        .find_map(|other| Some((blocked_by(job, other)?, other.id)))
+        .find_map(|other| Some((component_blocked_by(job, other)?, other.id)))
 }
 
 /// Returns true if a job may be part of a ring.
@@ -54,11 +54,11 @@ pub fn holds_and_waits(job: &Job) -> bool {
 
 /// Iterates over the sites in whose queues components of a job wait.
 pub fn sites_waited_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    sites_where(job, |run| matches!(run, AttemptState::Submitted { .. }))
+    sites_with_state(job, |run| matches!(run, AttemptState::Submitted { .. }))
 }
 
 fn sites_held_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    sites_where(job, |run| matches!(run, AttemptState::AtGate { .. }))
+    sites_with_state(job, |run| matches!(run, AttemptState::AtGate { .. }))
 }
 
 fn is_claiming(job: &Job) -> bool {
@@ -70,13 +70,13 @@ fn submission_order(job: &Job) -> (crate::units::Timestamp, JobId) {
 }
 
 /// Returns a component that waits where the other job has processors.
-fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
+fn component_blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
     sites_waited_at(job)
         .find(|(_, site)| sites_held_at(other).any(|(_, held)| held == *site))
         .map(|(component, _)| component)
 }
 
-fn sites_where(
+fn sites_with_state(
     job: &Job,
     so: fn(&AttemptState) -> bool,
 ) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {

@@ -63,7 +63,7 @@ impl ComponentHolding {
 }
 
 /// Lists the resources that a job has at sites, or will claim there.
-pub fn holdings(job: &Job) -> Vec<ComponentHolding> {
+pub fn list_holdings(job: &Job) -> Vec<ComponentHolding> {
     let claims = matches!(
         job.phase,
         JobPhase::Placed { .. } | JobPhase::Claiming { .. }
@@ -84,7 +84,7 @@ pub fn holdings(job: &Job) -> Vec<ComponentHolding> {
             Some(ComponentHolding {
                 component: index,
                 attempt: component.attempt,
-                origin: component.origin_of(component.attempt),
+                origin: component.foreign_instance_of(component.attempt),
                 site: placement.site.clone(),
                 // Reserved processors belong to nobody else, and are not in use before.
                 resources: if waits_for_start(component) {
@@ -94,8 +94,8 @@ pub fn holdings(job: &Job) -> Vec<ComponentHolding> {
                 },
                 visible_from: visible_from(&component.run),
                 live: component.run.may_live(),
-                awaited: (awaited && !component.waits_at_site()) || component.restart.is_some(),
-                queued: component.waits_at_site(),
+                awaited: (awaited && !component.is_queued_at_site()) || component.restart.is_some(),
+                queued: component.is_queued_at_site(),
             })
         })
         .collect()
@@ -115,7 +115,7 @@ fn waits_for_start(component: &Component) -> bool {
 }
 
 /// Returns true if it is restarted alone, and has no new site yet.
-fn is_nowhere(component: &Component) -> bool {
+fn lacks_new_site(component: &Component) -> bool {
     matches!(component.run, AttemptState::Idle)
         && component
             .restart
@@ -132,7 +132,7 @@ pub fn staging_content(job: &Job) -> BTreeSet<(Digest, SiteName)> {
                 .as_ref()
                 .is_some_and(|restart| restart.step == RestartStep::Staging)
         })
-        .flat_map(component_inputs)
+        .flat_map(staged_inputs_of)
         .map(without_size)
         .collect()
 }
@@ -145,7 +145,7 @@ pub fn components_needing<'a>(
 ) -> impl Iterator<Item = ComponentIndex> + 'a {
     job.indexed_components()
         .filter(move |(_, component)| {
-            component_inputs(component).any(|(other, at)| other.digest == digest && at == *site)
+            staged_inputs_of(component).any(|(other, at)| other.digest == digest && at == *site)
         })
         .map(|(index, _)| index)
 }
@@ -189,14 +189,14 @@ pub fn needed_content(job: &Job) -> BTreeSet<(Content, SiteName)> {
         | JobPhase::Running { .. } => job
             .components
             .iter()
-            .filter(|c| !is_nowhere(c))
-            .flat_map(component_inputs)
+            .filter(|c| !lacks_new_site(c))
+            .flat_map(staged_inputs_of)
             .collect(),
         JobPhase::Aborting { .. } => job
             .components
             .iter()
             .filter(|c| c.run.may_live())
-            .flat_map(component_inputs)
+            .flat_map(staged_inputs_of)
             .collect(),
         JobPhase::Queued { .. }
         | JobPhase::Finished { .. }
@@ -209,7 +209,7 @@ fn without_size((content, site): (Content, SiteName)) -> (Digest, SiteName) {
     (content.digest, site)
 }
 
-fn component_inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
+fn staged_inputs_of(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     component.placement.iter().flat_map(|placement| {
         placement
             .sources
@@ -237,7 +237,7 @@ pub(super) fn uncollected_outputs(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, &OutputCollection, &OutputSpec)> {
     let collects = matches!(job.phase, JobPhase::Collecting { .. });
-    job.specified()
+    job.components_with_specs()
         .filter(move |_| collects)
         .flat_map(|(index, component, spec)| {
             let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));

@@ -10,7 +10,7 @@ use crate::job::spec::{ComponentSpec, JobSpecError};
 const NAME_MAX: usize = 255;
 
 /// Checks the paths of all inputs.
-pub(super) fn check(component: &ComponentSpec) -> Result<(), JobSpecError> {
+pub(super) fn check_input_paths(component: &ComponentSpec) -> Result<(), JobSpecError> {
     let mut paths = BTreeSet::new();
     for path in component.inputs.iter().map(|input| &input.path) {
         if path.as_str().split('/').any(|part| part.len() > NAME_MAX) {
@@ -57,7 +57,7 @@ mod tests {
     use crate::job::spec::{FileReference, InputPortion, InputSpec};
     use crate::job::tests::job_world::spec;
 
-    fn checked(paths: &[&str]) -> Result<(), JobSpecError> {
+    fn check_paths(paths: &[&str]) -> Result<(), JobSpecError> {
         let mut component = spec(1).components[0].clone();
         component.inputs = paths
             .iter()
@@ -70,20 +70,20 @@ mod tests {
                 feed: InputPortion::Whole,
             })
             .collect();
-        check(&component)
+        check_input_paths(&component)
     }
 
     #[test]
     fn an_input_below_another_is_refused() {
-        assert_eq!(checked(&["a", "b/c", "ab/d", "b/e"]), Ok(()));
+        assert_eq!(check_paths(&["a", "b/c", "ab/d", "b/e"]), Ok(()));
         for paths in [["a", "a/b"], ["a/b/c", "a"]] {
-            let refused = checked(&paths).unwrap_err();
+            let refused = check_paths(&paths).unwrap_err();
             assert!(
                 matches!(refused, JobSpecError::NestedInput(..)),
                 "{refused}"
             );
         }
-        let refused = checked(&[&"x".repeat(256)]).unwrap_err();
+        let refused = check_paths(&[&"x".repeat(256)]).unwrap_err();
         assert!(matches!(refused, JobSpecError::LongInput(..)), "{refused}");
     }
 }

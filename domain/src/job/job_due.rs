@@ -4,7 +4,7 @@ use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AttemptState, Component, Job, JobPhase, JobReservations, SiteCharge};
 use crate::job::spec::OutputDestination;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// An effect: a thing to be done. It stays due until an event records its outcome.
@@ -112,7 +112,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
         }
         match job.phase {
             JobPhase::Claiming { .. } if component.given_back => {
-                if !bug(PlantedBug::KeepGivenBack) {
+                if !is_planted(PlantedBug::KeepGivenBack) {
                     push_end_effects(component, now, &mut push);
                 }
             }
@@ -156,7 +156,7 @@ fn push_gate_effect(
     let Some(component) = job.components.get(index.0 as usize) else {
         return;
     };
-    let is_late = component.time_past_start(now) > DurationMs::ZERO;
+    let is_late = component.time_waited_past_start(now) > DurationMs::ZERO;
     if component.run.is_confirmed_ready() && !is_late && !job.is_too_early(index, now) {
         push(JobEffectKind::OpenGate);
     }
@@ -187,7 +187,7 @@ fn push_output_effects(
     component: &Component,
     push: &mut impl FnMut(JobEffectKind),
 ) {
-    let Some(spec) = job.spec_of(index) else {
+    let Some(spec) = job.component_spec(index) else {
         return;
     };
     for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
@@ -203,7 +203,7 @@ fn push_output_effects(
 }
 
 /// Returns the charge of an effect on a component.
-pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&SiteCharge> {
+pub fn charge_of_component(job: &Job, index: ComponentIndex) -> Option<&SiteCharge> {
     job.components.get(index.0 as usize)?.charge.as_ref()
 }
 
@@ -223,19 +223,19 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
     let silence = job
         .reservation
         .as_deref()
-        .and_then(|r| r.silent_at(parameters));
+        .and_then(|r| r.silence_deadline(parameters));
     let phase = match job.phase {
         JobPhase::Queued { since, .. } => {
             has_avoided_sites(job).then_some(since + parameters.avoid_for)
         }
         JobPhase::Placed { .. } => job
-            .claim_time(parameters)
+            .next_claim_time(parameters)
             .into_iter()
-            .chain(job.announced_at(parameters))
+            .chain(job.announcement_time(parameters))
             .min(),
         JobPhase::Claiming { since } => {
             let promised = job.reserved_start().filter(|start| now < *start);
-            claiming_ends(job, parameters, since)
+            claiming_deadline(job, parameters, since)
                 .into_iter()
                 .chain(promised)
                 .min()
@@ -258,11 +258,11 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
                 .indexed_components()
                 .filter(|(_, c)| c.run.is_confirmed_ready());
             let opens = opens.filter(|(index, _)| job.is_too_early(*index, now));
-            let opens = opens.filter_map(|(index, _)| job.begins_at(index));
+            let opens = opens.filter_map(|(index, _)| job.component_start(index));
             let ends = job
                 .components
                 .iter()
-                .filter_map(|c| restart_ends(c, parameters));
+                .filter_map(|c| restart_deadline(c, parameters));
             looks.chain(ends).chain(opens).min()
         }
         JobPhase::Aborting { .. }
@@ -290,7 +290,7 @@ pub fn overdue_at(
 
 /// Returns the time at which a restarted component has waited long enough: for sites other than
 /// those that failed it, for its processors, or at its gate.
-pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
+pub fn restart_deadline(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
     let restart = component
         .restart
         .as_ref()
@@ -299,7 +299,7 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
         .placement
         .as_ref()
         .map(|placement| &placement.site);
-    let claims = parameters.claims_at(site);
+    let claims = parameters.claim_limits_at(site);
     let acquisition = component.acquisition();
     match component.run {
         AttemptState::Idle if component.avoid.is_empty() => None,
@@ -318,12 +318,12 @@ pub fn has_avoided_sites(job: &Job) -> bool {
 }
 
 /// Returns the time-out of the claim, or the end of the longest hold.
-fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
+fn claiming_deadline(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
     let kept = job
         .components
         .iter()
         .filter(|c| !matches!(c.run, AttemptState::Idle) && !c.given_back);
     let claims = job.claim_limits(parameters);
-    kept.map(|component| job.claim_ends(component, since, claims))
+    kept.map(|component| job.claim_deadline(component, since, claims))
         .min()
 }

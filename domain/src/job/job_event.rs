@@ -329,7 +329,7 @@ impl JobEventKind {
     pub const END_TOLD: &'static str = "EndTold";
 
     /// Returns true if it is about the reservations of a job.
-    pub fn is_of_reservation(&self) -> bool {
+    pub fn is_about_reservations(&self) -> bool {
         matches!(
             self,
             JobEventKind::ReservationSought { .. }

@@ -110,7 +110,10 @@ impl JobParameters {
 
     /// Returns the claim limits at these sites together: they have one start, so the longest
     /// counts.
-    pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimTimeLimits {
+    pub fn claim_limits_at<'a>(
+        &self,
+        sites: impl IntoIterator<Item = &'a SiteName>,
+    ) -> ClaimTimeLimits {
         let mut longest = None::<ClaimTimeLimits>;
         let mut before = None;
         for site in sites {
@@ -130,7 +133,7 @@ impl JobParameters {
 
     /// Returns how much longer than its wall time a component may hold its processors: at its gate,
     /// and until it is seen to have ended.
-    pub fn beyond_wall_time(&self) -> DurationMs {
+    pub fn holding_beyond_wall_time(&self) -> DurationMs {
         let everywhere = self.claims_at.values().map(|limits| limits.max_hold);
         everywhere.fold(self.hold_max, DurationMs::max) + self.wall_margin
     }
@@ -138,7 +141,7 @@ impl JobParameters {
     /// Returns the wait after the `count`th setback (from 1): doubling from `first`, bounded, and
     /// spread by up to a quarter so that jobs do not come back in step. `seed` is any number of the
     /// job's own; this needs no randomness.
-    pub fn backoff(&self, first: DurationMs, count: u32, seed: u64) -> DurationMs {
+    pub fn backoff_after(&self, first: DurationMs, count: u32, seed: u64) -> DurationMs {
         let doubled = first.0.saturating_mul(1 << count.saturating_sub(1).min(20));
         let wait = doubled.min(self.backoff_max.0);
         let spread = seed

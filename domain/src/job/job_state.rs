@@ -47,7 +47,7 @@ pub struct Job {
     /// The common start of this round, once it is decided: no payload begins before.
     pub start_at: Option<Timestamp>,
     /// The next claiming try (JCT), once one of this round has failed; before, it follows from
-    /// placement and input: see [`Job::claim_time`].
+    /// placement and input: see [`Job::next_claim_time`].
     pub next_claim: Option<Timestamp>,
     /// Jobs that this round preempted, all at once: a round preempts only once.
     pub preempting: Vec<JobId>,

@@ -23,8 +23,12 @@ impl JobSpec {
     /// Estimates the memory that a job of this specification takes as long as it is kept, from its
     /// submission until it goes to the archive: rather too much than too little, and the same
     /// however much of it other jobs share. Measured on a server with 100,000 jobs.
-    pub fn footprint(&self) -> Bytes {
-        let components: usize = self.components.iter().map(ComponentSpec::footprint).sum();
+    pub fn memory_footprint(&self) -> Bytes {
+        let components: usize = self
+            .components
+            .iter()
+            .map(ComponentSpec::memory_footprint)
+            .sum();
         let values = self.run.task.iter().flat_map(|task| &task.values);
         let values: usize = values
             .map(|(name, value)| 2 * TEXT + name.len() + value.len())
@@ -39,7 +43,7 @@ impl JobSpec {
 }
 
 impl ComponentSpec {
-    fn footprint(&self) -> usize {
+    fn memory_footprint(&self) -> usize {
         let inputs = self
             .inputs
             .iter()
@@ -55,7 +59,7 @@ impl ComponentSpec {
             .at
             .values()
             .chain(self.restart.as_deref())
-            .map(ProgramOverride::footprint);
+            .map(ProgramOverride::memory_footprint);
         let parts = inputs.chain(outputs).chain(overrides).sum::<usize>();
         let constraints = self.constraints.len() * (size_of::<LabelConstraint>() + 2 * TEXT);
         COMPONENT
@@ -68,7 +72,7 @@ impl ComponentSpec {
 }
 
 impl ProgramOverride {
-    fn footprint(&self) -> usize {
+    fn memory_footprint(&self) -> usize {
         let environment = self.environment.iter();
         let environment: usize = environment
             .map(|(name, value)| text_bytes(name) + text_bytes(value))
@@ -107,8 +111,8 @@ mod tests {
     #[test]
     fn a_job_takes_more_for_each_component_and_for_every_byte_of_text() {
         let one = spec(1);
-        let Bytes(alone) = one.footprint();
-        let Bytes(of_two) = spec(2).footprint();
+        let Bytes(alone) = one.memory_footprint();
+        let Bytes(of_two) = spec(2).memory_footprint();
         assert!(of_two >= alone + COMPONENT as u64, "{alone}, {of_two}");
         let mut longer = one;
         longer.components[0].program.change_program(|program| {
@@ -117,6 +121,6 @@ mod tests {
                 .environment
                 .insert("NAME".into(), "y".repeat(500).into());
         });
-        assert!(longer.footprint() >= Bytes(alone + 10_504));
+        assert!(longer.memory_footprint() >= Bytes(alone + 10_504));
     }
 }

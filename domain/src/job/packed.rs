@@ -38,15 +38,15 @@ pub struct ProgramWordCounts {
 }
 
 impl ProgramWordCounts {
-    fn before_variables(self) -> usize {
+    fn count_before_variables(self) -> usize {
         self.arguments as usize + self.setup as usize + usize::from(self.has_directory)
     }
 
     /// Returns the kind of the word with this number; `name` is the word before it.
-    fn word_place(self, number: usize, name: &str) -> ProgramWordKind<'_> {
+    fn word_kind(self, number: usize, name: &str) -> ProgramWordKind<'_> {
         let arguments = self.arguments as usize;
         let setup = self.setup as usize;
-        let variables = self.before_variables();
+        let variables = self.count_before_variables();
         match number {
             _ if number < arguments => ProgramWordKind::Argument(number),
             _ if number < arguments + setup => ProgramWordKind::Fixed,
@@ -114,7 +114,7 @@ impl PackedProgram {
             ProgramPiece::Short(text) => written_length(piece.words()) == text.len(),
         });
         let count = program.words().count();
-        let before = counts.before_variables();
+        let before = counts.count_before_variables();
         if !is_whole || count < before || !(count - before).is_multiple_of(2) {
             return Err("its program does not have the words that it says");
         }
@@ -191,7 +191,7 @@ impl PackedProgram {
             let mut packer = WordPacker::default();
             let mut is_other = false;
             for word in piece.words() {
-                let place = self.counts.word_place(number, &before);
+                let place = self.counts.word_kind(number, &before);
                 let other = if word.as_str().contains(with) {
                     by(place, word.as_str())?
                 } else {
@@ -224,7 +224,7 @@ impl PackedProgram {
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut words = self
             .words()
-            .skip(self.counts.before_variables())
+            .skip(self.counts.count_before_variables())
             .map(PackedWord::as_str);
         std::iter::from_fn(move || Some((words.next()?, words.next()?)))
     }
@@ -351,18 +351,18 @@ struct WordPacker {
 impl WordPacker {
     fn push_word(&mut self, word: &Arc<str>) {
         if word.len() >= LONG {
-            self.close();
+            self.close_piece();
             self.pieces.push(ProgramPiece::Long(word.clone()));
             return;
         }
         // Writing into a text cannot fail.
         let _ = write!(self.short, "{}:{word}", word.len());
         if self.short.len() >= PIECE {
-            self.close();
+            self.close_piece();
         }
     }
 
-    fn close(&mut self) {
+    fn close_piece(&mut self) {
         if !self.short.is_empty() {
             self.pieces
                 .push(ProgramPiece::Short(std::mem::take(&mut self.short).into()));
@@ -370,7 +370,7 @@ impl WordPacker {
     }
 
     fn into_pieces(mut self) -> Vec<ProgramPiece> {
-        self.close();
+        self.close_piece();
         self.pieces
     }
 }
@@ -452,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    fn texts() -> impl Strategy<Value = Vec<Arc<str>>> {
+    fn any_texts() -> impl Strategy<Value = Vec<Arc<str>>> {
         let text = prop_oneof![9 => ".{0,40}", 1 => "[a-z]{100,20000}", 1 => Just(String::new())];
         prop::collection::vec(text.prop_map(Arc::from), 0..6)
     }
@@ -460,10 +460,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_packed_program_opens_to_what_it_was(
-            arguments in texts(),
-            setup in texts(),
-            names in texts(),
-            values in texts(),
+            arguments in any_texts(),
+            setup in any_texts(),
+            names in any_texts(),
+            values in any_texts(),
             directory in prop::option::of("[a-z]{1,9}(/[a-z]{1,200}){0,2}"),
         ) {
             let directory = directory.map(|text| RelPath::new(&text).unwrap());
@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    fn at_site(arguments: Vec<Arc<str>>, values: &[(&str, String)]) -> PackedProgram {
+    fn packed_program(arguments: Vec<Arc<str>>, values: &[(&str, String)]) -> PackedProgram {
         let environment = values
             .iter()
             .map(|(name, value)| ((*name).into(), (**value).into()));
@@ -501,7 +501,7 @@ mod tests {
             .map(|number| format!("word {number}").into())
             .collect();
         let with = [many.clone(), vec!["<1>".into()], many].concat();
-        let packed = at_site(
+        let packed = packed_program(
             with,
             &[("LONG", "x".repeat(300_000)), ("SHORT", "<2>".into())],
         );

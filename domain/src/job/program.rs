@@ -19,7 +19,7 @@ pub struct ProgramAtSite {
 
 impl ProgramAtSite {
     /// Applies an override: replaces and adds what it says.
-    pub fn apply(&mut self, change: &ProgramOverride) {
+    pub fn apply_override(&mut self, change: &ProgramOverride) {
         let program = &mut self.program;
         if let Some(executable) = &change.executable {
             program.executable = executable.clone();
@@ -52,9 +52,9 @@ impl ComponentSpec {
         for (_, change) in self
             .at
             .iter()
-            .filter(|(place, _)| place.holds_at(site, labels))
+            .filter(|(place, _)| place.applies_to_site(site, labels))
         {
-            result.apply(change);
+            result.apply_override(change);
         }
         result
     }
@@ -98,7 +98,7 @@ mod tests {
             .collect()
     }
 
-    fn staged(seed: u8) -> (ExecutableSource, Content) {
+    fn staged_executable(seed: u8) -> (ExecutableSource, Content) {
         let content = Content {
             digest: Digest([seed; 32]),
             size: Bytes(1),
@@ -120,7 +120,7 @@ mod tests {
             setup: texts(&["first"]),
         };
         let arm = ProgramOverride {
-            executable: Some(staged(1).0),
+            executable: Some(staged_executable(1).0),
             arguments: Some(Vec::new()),
             environment: variables(&[("KIND", "arm"), ("ARM", "yes")]),
             setup: texts(&["of arm"]),
@@ -152,28 +152,28 @@ mod tests {
         }
     }
 
-    fn arm() -> SiteLabels {
+    fn arm_labels() -> SiteLabels {
         SiteLabels::from([("arch".into(), ["arm64".into()].into())])
     }
 
-    fn at(site: &str, labels: &SiteLabels) -> ProgramAtSite {
+    fn program_at_site(site: &str, labels: &SiteLabels) -> ProgramAtSite {
         component().program_at(&site.parse().unwrap(), labels)
     }
 
     #[test]
     fn a_site_that_no_override_names_runs_the_program_as_it_is() {
-        let plain = at("delft", &SiteLabels::new());
+        let plain = program_at_site("delft", &SiteLabels::new());
         assert_eq!(plain.program, component().program.unpack());
         assert_eq!(plain.lrm_options, texts(&[]));
     }
 
     #[test]
     fn an_override_by_label_replaces_and_adds_at_every_site_of_that_label() {
-        let there = at("delft", &arm());
+        let there = program_at_site("delft", &arm_labels());
         let program = there.program;
         assert_eq!(
             (program.executable, program.arguments),
-            (staged(1).0, Vec::new())
+            (staged_executable(1).0, Vec::new())
         );
         let expected = variables(&[("ARM", "yes"), ("KEPT", "yes"), ("KIND", "arm")]);
         assert_eq!(program.environment, expected);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn an_override_by_name_comes_after_those_by_label() {
-        let there = at("leiden", &arm());
+        let there = program_at_site("leiden", &arm_labels());
         let program = there.program;
         assert_eq!(
             program.executable,
@@ -212,8 +212,12 @@ mod tests {
                 .into_iter()
                 .collect::<Vec<_>>()
         };
-        assert_eq!(contents("delft", &arm()), [staged(1).1]);
+        assert_eq!(contents("delft", &arm_labels()), [staged_executable(1).1]);
         assert_eq!(contents("delft", &SiteLabels::new()), []);
-        assert_eq!(contents("leiden", &arm()), [], "another program runs there");
+        assert_eq!(
+            contents("leiden", &arm_labels()),
+            [],
+            "another program runs there"
+        );
     }
 }

@@ -106,7 +106,7 @@ impl JobSpec {
             .enumerate()
             .filter_map(|(index, placement)| {
                 let resources = match placement.share {
-                    Some(share) => self.components.first()?.resources.portion(share),
+                    Some(share) => self.components.first()?.resources.portion_for(share),
                     None => self.components.get(index)?.resources.clone(),
                 };
                 Some((placement.site.clone(), resources))
@@ -114,16 +114,16 @@ impl JobSpec {
     }
 
     /// Returns the names of all `count` components.
-    pub fn names(&self, count: usize) -> Vec<String> {
+    pub fn component_names(&self, count: usize) -> Vec<String> {
         let indexes = (0..count as u32).map(ComponentIndex);
         indexes
-            .filter_map(|index| self.name_of(index, count))
+            .filter_map(|index| self.component_name(index, count))
             .collect()
     }
 
     /// Returns the name of a component where there are `count`: those of a flexible request are
     /// numbered from 1, if there are several.
-    pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {
+    pub fn component_name(&self, index: ComponentIndex, count: usize) -> Option<String> {
         match self.request {
             RequestType::Fixed | RequestType::NonFixed => self
                 .components
@@ -164,7 +164,7 @@ impl JobSpec {
 mod tests {
     use super::*;
 
-    fn checked(total: u32, bounds: FlexibleBounds) -> Result<(), JobSpecError> {
+    fn validate_bounds(total: u32, bounds: FlexibleBounds) -> Result<(), JobSpecError> {
         bounds.validate(&ComponentName::new("grid").unwrap(), total)
     }
 
@@ -175,30 +175,30 @@ mod tests {
             min_component_size: min,
             ..FlexibleBounds::default()
         };
-        assert_eq!(checked(5, min(5)), Ok(()));
+        assert_eq!(validate_bounds(5, min(5)), Ok(()));
         let Err(JobSpecError::BelowMinimum {
             total: 4, min: 5, ..
-        }) = checked(4, min(5))
+        }) = validate_bounds(4, min(5))
         else {
             panic!("a total below the minimum")
         };
-        assert_eq!(checked(4, min(0)), Err(JobSpecError::ZeroBound));
+        assert_eq!(validate_bounds(4, min(0)), Err(JobSpecError::ZeroBound));
         let none = FlexibleBounds {
             max_components: Some(0),
             ..FlexibleBounds::default()
         };
-        assert_eq!(checked(4, none), Err(JobSpecError::ZeroBound));
+        assert_eq!(validate_bounds(4, none), Err(JobSpecError::ZeroBound));
         let listed = |split: &[u32]| FlexibleBounds {
             splits: vec![split.to_vec()],
             ..min(9)
         };
-        assert_eq!(checked(4, listed(&[3, 1])), Ok(()));
+        assert_eq!(validate_bounds(4, listed(&[3, 1])), Ok(()));
         for split in [&[3, 2][..], &[4, 0], &[]] {
             let refused = JobSpecError::SplitSum {
                 split: split.to_vec(),
                 total: 4,
             };
-            assert_eq!(checked(4, listed(split)), Err(refused));
+            assert_eq!(validate_bounds(4, listed(split)), Err(refused));
         }
     }
 }

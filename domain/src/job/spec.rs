@@ -221,7 +221,7 @@ pub enum OverrideScope {
 
 impl OverrideScope {
     /// Returns true if a site of this name with these labels is one of them.
-    pub fn holds_at(&self, site: &SiteName, labels: &SiteLabels) -> bool {
+    pub fn applies_to_site(&self, site: &SiteName, labels: &SiteLabels) -> bool {
         match self {
             OverrideScope::Site(name) => name == site,
             OverrideScope::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
@@ -439,7 +439,7 @@ impl ComponentSpec {
             (RequestType::Fixed, Some(_))
             | (RequestType::NonFixed | RequestType::Flexible(_), None) => {}
         }
-        inputs::check(self)?;
+        inputs::check_input_paths(self)?;
         let mut paths = BTreeSet::new();
         if let Some(twice) = self
             .outputs

@@ -146,34 +146,34 @@ impl Job {
     }
 
     /// Iterates over the components that take part in the common start.
-    pub fn begin_together(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
+    pub fn common_start_components(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
         self.indexed_components()
             .filter(|(index, _)| !self.begins_later(*index))
     }
 
     /// Returns the time at which a component is to begin, once the start of the job is decided.
-    pub fn begins_at(&self, index: ComponentIndex) -> Option<Timestamp> {
+    pub fn component_start(&self, index: ComponentIndex) -> Option<Timestamp> {
         self.start_at
             .map(|start| start + self.spec.offset_of(index))
     }
 
     /// Returns true if the gate of a component stays shut because its time is yet to come.
     pub(super) fn is_too_early(&self, index: ComponentIndex, now: Timestamp) -> bool {
-        self.begins_later(index) && self.begins_at(index).is_none_or(|at| now < at)
+        self.begins_later(index) && self.component_start(index).is_none_or(|at| now < at)
     }
 
     /// Returns the time from which on a component may be claimed alone: early enough to come to its
     /// gate.
-    pub(super) fn claims_alone_from(&self, index: ComponentIndex) -> Timestamp {
+    pub(super) fn lone_claim_time(&self, index: ComponentIndex) -> Timestamp {
         let lead = self
             .reservation
             .as_deref()
             .map(|reservation| reservation.lead);
-        self.begins_at(index).unwrap_or_default() - lead.unwrap_or_default()
+        self.component_start(index).unwrap_or_default() - lead.unwrap_or_default()
     }
 
     /// Sets the components that begin later on their way, as the job has started.
-    pub(super) fn set_off_later(&mut self, at: Timestamp) {
+    pub(super) fn begin_late_components(&mut self, at: Timestamp) {
         for index in (0..self.components.len() as u32).map(ComponentIndex) {
             let component = &self.components[index.0 as usize];
             if !self.begins_later(index) || !matches!(component.run, AttemptState::Idle) {
@@ -184,7 +184,7 @@ impl Job {
                 .reservation_use()
                 .map(|promised| promised.from);
             let not_before = self
-                .claims_alone_from(index)
+                .lone_claim_time(index)
                 .max(reserved.unwrap_or_default());
             let step = RestartStep::Staged;
             let restart = ComponentRestart {

@@ -55,7 +55,7 @@ pub const TRANSITIONS: &[PhaseTransition] = table! {
 /// Returns true if an event may lead from one phase to another. Events that keep the phase are
 /// always allowed, except in a final one: there only the delivery of messages about the end is
 /// recorded.
-pub fn is_allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
+pub fn is_transition_allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
     if from == to {
         return from.is_final() == (event == JobEventKind::END_TOLD);
     }

@@ -20,7 +20,7 @@ impl PlacementRequest {
 
 impl GridSite {
     /// Returns what bars this owner, and nobody else, from the site.
-    pub fn owner_bar(&self, owner: Option<&KeyName>) -> Option<&OwnerBan> {
+    pub fn ban_of_owner(&self, owner: Option<&KeyName>) -> Option<&OwnerBan> {
         let mut bans = self
             .bans
             .iter()
@@ -33,23 +33,23 @@ impl GridSite {
 mod tests {
     use super::*;
     use crate::placed::ReasonCode;
-    use crate::placement::testing::{grid, placed, site, sites_of, sizes};
+    use crate::placement::testing::{grid, open_site, place_on_grid, request_of_sizes, sites_of};
 
     #[test]
     fn a_site_that_is_closed_to_one_owner_takes_the_others_jobs() {
         let mallory = KeyName::new("mallory").unwrap();
-        let mut delft = site("delft", 8);
+        let mut delft = open_site("delft", 8);
         delft.bans = [(mallory.clone(), OwnerBan::Probed)].into();
-        let anybodys = sizes(&[4]);
+        let anybodys = request_of_sizes(&[4]);
         let theirs = anybodys.clone().with_owner(&mallory);
         let others = anybodys.clone().with_owner(&KeyName::new("alice").unwrap());
         let alone = grid([delft.clone()]);
         for request in [&anybodys, &others] {
-            assert!(placed(request, &alone).is_ok());
+            assert!(place_on_grid(request, &alone).is_ok());
         }
-        let refusal = placed(&theirs, &alone).unwrap_err();
+        let refusal = place_on_grid(&theirs, &alone).unwrap_err();
         assert_eq!(refusal.reason.code(), ReasonCode::OwnerKeptOff);
-        let plan = placed(&theirs, &grid([delft, site("leiden", 4)])).unwrap();
+        let plan = place_on_grid(&theirs, &grid([delft, open_site("leiden", 4)])).unwrap();
         assert_eq!(sites_of(&plan), ["leiden"]);
     }
 }

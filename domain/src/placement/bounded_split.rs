@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     /// The fewest sites on which a split exists, by trying every set.
-    fn fewest(total: u32, min: u32, most: usize, usable: &[u32]) -> Option<usize> {
+    fn fewest_sites(total: u32, min: u32, most: usize, usable: &[u32]) -> Option<usize> {
         let sets = 0..1u32 << usable.len();
         sets.filter(|set: &u32| {
             let chosen: Vec<u32> = (0..usable.len())
@@ -70,7 +70,7 @@ mod tests {
         ) {
             usable.sort_unstable_by(|a, b| b.cmp(a));
             let found = split_largest_first(total, min, most, &usable);
-            let expected = fewest(total, min, most, &usable);
+            let expected = fewest_sites(total, min, most, &usable);
             prop_assert_eq!((!found.is_empty()).then_some(found.len()), expected);
             if !found.is_empty() {
                 prop_assert_eq!(found.iter().sum::<u32>(), total);

@@ -47,9 +47,9 @@ impl PlacementSearch<'_> {
             return None;
         };
         let mut remaining = remaining.clone();
-        remaining.free_kept(index);
+        remaining.release_kept_back(index);
         let need = &self.component(component).resources;
-        let before = &self.grid.usable()[index];
+        let before = &self.grid.usable_by_site()[index];
         let mut promised = before.clone();
         promised.subtract(&remaining.left_at(index));
         promised.add(&self.grid.sites()[index].pending);
@@ -61,14 +61,14 @@ impl PlacementSearch<'_> {
         let lacked = lift_reasons(&mut sites[index], &reasons, &promised)?;
         raise_speed(&mut sites[index], self.component(component));
         let grid = self.grid.with_sites(sites);
-        remaining.refit(index, before, &grid, self.request.holding_time());
+        remaining.update_site(index, before, &grid, self.request.holding_time());
         if reasons.contains(&RefusalReason::SiteFull) {
-            remaining.add_room(index);
+            remaining.add_submission_room(index);
         }
         let mut made_up = self.made_up.clone();
         made_up.resize_with(grid.sites().len(), Resources::default);
         made_up[index].add(&lacked);
-        let fits = remaining.covers(index, need);
+        let fits = remaining.covers_component(index, need);
         fits.then(|| self.take_component(component, index, &mut remaining));
         fits.then_some(SupposedGrid {
             grid,
@@ -78,8 +78,11 @@ impl PlacementSearch<'_> {
     }
 
     /// Returns the same search on the supposed sites.
-    pub(super) fn on_supposed<'s>(&'s self, supposed: &'s SupposedGrid) -> PlacementSearch<'s> {
-        let mut search = self.on_grid(&supposed.grid);
+    pub(super) fn search_supposed_grid<'s>(
+        &'s self,
+        supposed: &'s SupposedGrid,
+    ) -> PlacementSearch<'s> {
+        let mut search = self.search_on_grid(&supposed.grid);
         search.history = self.history;
         search.made_up.clone_from(&supposed.made_up);
         search
@@ -210,10 +213,10 @@ fn least_quota(
     let all = others.chain([(None, u64::from(promised.processors))]);
     let mut share = quota.share;
     for (name, promised) in all {
-        let total = count_of(&shape.total, name);
+        let total = resource_count(&shape.total, name);
         let taken = match quota.basis {
-            QuotaBasis::Level => total.saturating_sub(count_of(idle, name)),
-            QuotaBasis::Share => count_of(ours, name),
+            QuotaBasis::Level => total.saturating_sub(resource_count(idle, name)),
+            QuotaBasis::Share => resource_count(ours, name),
         };
         let held = taken.saturating_add(promised);
         if held > total {
@@ -228,7 +231,7 @@ fn least_quota(
 }
 
 /// The amount of a resource by name, or of processors.
-fn count_of(resources: &Resources, name: Option<&str>) -> u64 {
+fn resource_count(resources: &Resources, name: Option<&str>) -> u64 {
     match name {
         Some(name) => resources.other(name),
         None => resources.processors.into(),

@@ -27,7 +27,7 @@ pub fn dominant_refusal(
 ) -> Option<DominantRefusal> {
     let grid = context.grid;
     let remaining = &mut *context.remaining;
-    let placed = request.used_by_plan(plan).zip(&plan.placements);
+    let placed = request.resources_of_plan(plan).zip(&plan.placements);
     let placed = placed
         .enumerate()
         .filter_map(|(part, ((site, used), placement))| {
@@ -44,7 +44,7 @@ pub fn dominant_refusal(
     let uses: Vec<(usize, Option<Resources>, &Placement)> = placed.collect();
     for (site, used, placement) in &uses {
         used.iter()
-            .for_each(|used| remaining.give_back(*site, used));
+            .for_each(|used| remaining.give_back_component(*site, used));
         if grid.sites()[*site].staging_left.is_some() {
             remaining.remove_staged(*site, source_contents(placement).into_iter());
         }
@@ -61,13 +61,14 @@ pub fn dominant_refusal(
         }
         let code = kinds
             .iter()
-            .find_map(|&kind| worst_code(&search, kind, site, remaining));
+            .find_map(|&kind| worst_reason_code(&search, kind, site, remaining));
         if let Some(code) = code {
             *counts.entry(code).or_default() += 1;
         }
     }
     for (site, used, placement) in &uses {
-        used.iter().for_each(|used| remaining.take(*site, used));
+        used.iter()
+            .for_each(|used| remaining.take_component(*site, used));
         if grid.sites()[*site].staging_left.is_some() {
             remaining.add_staged(*site, source_contents(placement).into_iter());
         }
@@ -90,7 +91,11 @@ fn source_contents(placement: &Placement) -> Vec<Content> {
 fn distinct_components(request: &PlacementRequest) -> Vec<usize> {
     let components = request.components();
     let mut kinds: Vec<usize> = Vec::new();
-    for index in request.by_size().iter().map(|index| *index as usize) {
+    for index in request
+        .components_by_size()
+        .iter()
+        .map(|index| *index as usize)
+    {
         if kinds.len() == KINDS {
             break;
         }
@@ -104,14 +109,14 @@ fn distinct_components(request: &PlacementRequest) -> Vec<usize> {
     kinds
 }
 
-fn worst_code(
+fn worst_reason_code(
     search: &PlacementSearch<'_>,
     component: usize,
     site: usize,
     remaining: &RemainingResources,
 ) -> Option<ReasonCode> {
     let mut worst = None;
-    let _ = search.obstacles(component, site, remaining, &mut |code, _, _| {
+    let _ = search.report_obstacles(component, site, remaining, &mut |code, _, _| {
         worst = worst.max(Some(code));
         Continue(())
     });

@@ -74,7 +74,7 @@ pub fn estimate_wait(
 /// # Errors
 /// The refusal that remains when everything that is bound to end has ended; `None` if so much
 /// happens before, or so much is to be placed, that nothing can be said.
-pub fn forecast(
+pub fn forecast_placement(
     grid: &GridSnapshot,
     history: &SitePairHistory,
     releases: Vec<ExpectedRelease>,
@@ -185,14 +185,14 @@ impl<'a> FutureGrid<'a> {
         let outcome = place(job);
         placed
             .into_iter()
-            .for_each(|(waiter, plan)| self.occupy(waiter, &plan));
+            .for_each(|(waiter, plan)| self.occupy_until_end(waiter, &plan));
         outcome
     }
 
     /// Takes the resources of a job that is placed first until it ends.
-    fn occupy(&mut self, waiter: &PlacementWaiter, plan: &PlacementPlan) {
+    fn occupy_until_end(&mut self, waiter: &PlacementWaiter, plan: &PlacementPlan) {
         let end = self.now + plan.transfer_time + waiter.longest;
-        for (name, resources) in waiter.request.used_by_plan(plan) {
+        for (name, resources) in waiter.request.resources_of_plan(plan) {
             if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {
                 site.pending.add(&resources);
                 site.ours.add(&resources);
@@ -216,13 +216,13 @@ impl<'a> FutureGrid<'a> {
         self.now = next.max(self.now);
         while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= next) {
             for release in entry.remove() {
-                self.end_release(&release);
+                self.apply_release(&release);
             }
         }
         true
     }
 
-    fn end_release(&mut self, release: &ExpectedRelease) {
+    fn apply_release(&mut self, release: &ExpectedRelease) {
         self.ended += 1;
         let site = self.sites.iter_mut().find(|site| site.name == release.site);
         let Some(site) = site else { return };

@@ -21,33 +21,36 @@ fn release(secs: u64, site: &str, processors: u32) -> ExpectedRelease {
 fn waiter(sizes_of: &[u32], longest_secs: u64) -> PlacementWaiter {
     let longest = DurationMs::from_secs(longest_secs);
     PlacementWaiter {
-        request: sizes(sizes_of).into(),
+        request: request_of_sizes(sizes_of).into(),
         not_before: Timestamp(0),
         longest,
     }
 }
 
-fn ours(name: &str, idle: u32, held: u32) -> GridSite {
+fn site_with_own_jobs(name: &str, idle: u32, held: u32) -> GridSite {
     GridSite {
         ours: Resources::processors(held),
-        ..site(name, idle)
+        ..open_site(name, idle)
     }
 }
 
-fn looked_ahead(
+fn forecast_in_short(
     grid: &GridSnapshot,
     releases: Vec<ExpectedRelease>,
     ahead: &[PlacementWaiter],
     job: &PlacementWaiter,
 ) -> Result<(u64, usize), Option<ReasonCode>> {
-    let found = forecast(grid, &SitePairHistory::All, releases, ahead, job, at(0));
+    let found = forecast_placement(grid, &SitePairHistory::All, releases, ahead, job, at(0));
     let told = found.map(|forecast| (forecast.at.0 / 1_000, forecast.ended));
     told.map_err(|refusal| refusal.map(|refusal| refusal.reason.code()))
 }
 
 #[test]
 fn a_job_starts_when_enough_has_ended() {
-    let grid = grid([ours("A", 2, 10), ours("B", 0, 4)]);
+    let grid = grid([
+        site_with_own_jobs("A", 2, 10),
+        site_with_own_jobs("B", 0, 4),
+    ]);
     let ends = || {
         vec![
             release(60, "A", 4),
@@ -56,27 +59,27 @@ fn a_job_starts_when_enough_has_ended() {
         ]
     };
     assert_eq!(
-        looked_ahead(&grid, ends(), &[], &waiter(&[2], 1)),
+        forecast_in_short(&grid, ends(), &[], &waiter(&[2], 1)),
         Ok((0, 0))
     );
     assert_eq!(
-        looked_ahead(&grid, ends(), &[], &waiter(&[4], 1)),
+        forecast_in_short(&grid, ends(), &[], &waiter(&[4], 1)),
         Ok((30, 1))
     );
     assert_eq!(
-        looked_ahead(&grid, ends(), &[], &waiter(&[6, 4], 1)),
+        forecast_in_short(&grid, ends(), &[], &waiter(&[6, 4], 1)),
         Ok((60, 2))
     );
     assert_eq!(
-        looked_ahead(&grid, ends(), &[], &waiter(&[12], 1)),
+        forecast_in_short(&grid, ends(), &[], &waiter(&[12], 1)),
         Ok((90, 3))
     );
 }
 
 #[test]
 fn what_local_users_hold_is_not_said_to_end() {
-    let refused = looked_ahead(
-        &grid([ours("A", 2, 4)]),
+    let refused = forecast_in_short(
+        &grid([site_with_own_jobs("A", 2, 4)]),
         vec![release(9, "A", 4)],
         &[],
         &waiter(&[7], 1),
@@ -88,29 +91,29 @@ fn what_local_users_hold_is_not_said_to_end() {
 fn what_is_promised_and_not_seen_yet_is_given_back_too() {
     let pending = GridSite {
         pending: Resources::processors(4),
-        ..ours("A", 6, 4)
+        ..site_with_own_jobs("A", 6, 4)
     };
     let unseen = ExpectedRelease {
         visible: false,
         ..release(9, "A", 4)
     };
     assert_eq!(
-        looked_ahead(&grid([pending]), vec![unseen], &[], &waiter(&[6], 1)),
+        forecast_in_short(&grid([pending]), vec![unseen], &[], &waiter(&[6], 1)),
         Ok((9, 1))
     );
 }
 
 #[test]
 fn jobs_before_it_are_placed_first_and_end_too() {
-    let grid = grid([ours("A", 4, 0)]);
+    let grid = grid([site_with_own_jobs("A", 4, 0)]);
     let before = [waiter(&[4], 100), waiter(&[4], 50)];
     assert_eq!(
-        looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)),
+        forecast_in_short(&grid, vec![], &before, &waiter(&[2], 1)),
         Ok((150, 2))
     );
     let before = [waiter(&[2], 100), waiter(&[9], 50)];
     assert_eq!(
-        looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)),
+        forecast_in_short(&grid, vec![], &before, &waiter(&[2], 1)),
         Ok((0, 0)),
         "one can not"
     );
@@ -118,14 +121,14 @@ fn jobs_before_it_are_placed_first_and_end_too() {
 
 #[test]
 fn a_job_that_backs_off_waits_for_its_time() {
-    let grid = grid([ours("A", 4, 0)]);
+    let grid = grid([site_with_own_jobs("A", 4, 0)]);
     let later = PlacementWaiter {
         not_before: at(40),
         ..waiter(&[4], 1)
     };
-    assert_eq!(looked_ahead(&grid, vec![], &[], &later), Ok((40, 0)));
+    assert_eq!(forecast_in_short(&grid, vec![], &[], &later), Ok((40, 0)));
     assert_eq!(
-        looked_ahead(&grid, vec![], &[later], &waiter(&[4], 1)),
+        forecast_in_short(&grid, vec![], &[later], &waiter(&[4], 1)),
         Ok((0, 0))
     );
 }
@@ -134,15 +137,15 @@ fn a_job_that_backs_off_waits_for_its_time() {
 fn what_would_have_to_be_tried_too_often_is_not_estimated() {
     const SITES: usize = 120;
     let names: Vec<String> = (0..SITES).map(|number| format!("S{number}")).collect();
-    let grid = grid(names.iter().map(|name| ours(name, 0, 5)));
+    let grid = grid(names.iter().map(|name| site_with_own_jobs(name, 0, 5)));
     let ends = || {
         (1..=490)
             .map(|secs| release(secs, &names[secs as usize % SITES], 1))
             .collect()
     };
-    let few = looked_ahead(&grid, ends(), &[], &waiter(&[4; 10], 1));
+    let few = forecast_in_short(&grid, ends(), &[], &waiter(&[4; 10], 1));
     assert!(matches!(few, Ok((361..=490, _))), "{few:?}");
-    let many = looked_ahead(&grid, ends(), &[], &waiter(&[4; 120], 1));
+    let many = forecast_in_short(&grid, ends(), &[], &waiter(&[4; 120], 1));
     assert_eq!(many, Err(None), "four million tries would be needed");
 }
 
@@ -169,15 +172,15 @@ proptest! {
         const NAMES: [&str; 3] = ["A", "B", "C"];
         let held = |index: usize| ends.iter().filter(|e| e.0 == index).map(|e| e.1).sum::<u32>();
         let sites: Vec<GridSite> =
-            (0..idle.len()).map(|index| ours(NAMES[index], idle[index], held(index))).collect();
+            (0..idle.len()).map(|index| site_with_own_jobs(NAMES[index], idle[index], held(index))).collect();
         let releases: Vec<ExpectedRelease> =
             ends.iter().map(|&(index, size, secs)| release(secs, NAMES[index], size)).collect();
         let ahead: Vec<PlacementWaiter> = before.iter().map(|&size| waiter(&[size], 10)).collect();
         let grid = grid(sites.clone());
         let job = waiter(&parts, 10);
-        let found = forecast(&grid, &SitePairHistory::All, releases.clone(), &ahead, &job, at(0));
+        let found = forecast_placement(&grid, &SitePairHistory::All, releases.clone(), &ahead, &job, at(0));
         if let Ok(told) = found {
-            for (name, used) in job.request.used_by_plan(&told.plan) {
+            for (name, used) in job.request.resources_of_plan(&told.plan) {
                 let site = sites.iter().find(|site| site.name == name).unwrap();
                 let ended = releases.iter().filter(|r| r.site == name && r.at <= told.at.max(at(0) + DurationMs(1)));
                 let freed: u32 = ended.map(|release| release.resources.processors).sum();
@@ -191,7 +194,7 @@ proptest! {
                 site
             });
             // A job before it may hold on to what it needs, but none of them does for ever.
-            prop_assert!(placed(&job.request, &grid_with(all.filter(|site| NAMES.contains(&site.name.as_str())), &[], &[])).is_err());
+            prop_assert!(place_on_grid(&job.request, &grid_with(all.filter(|site| NAMES.contains(&site.name.as_str())), &[], &[])).is_err());
         }
     }
 }

@@ -213,21 +213,22 @@ impl GridSite {
 
     /// Returns what we may take of it: what is idle within the quota, less what is pending (KOALA,
     /// section 4: between placement and claim a processor is not there for our own next job).
-    pub fn usable(&self) -> Resources {
+    pub fn usable_resources(&self) -> Resources {
         let idle = self.idle.as_ref().map(|belief| &belief.idle);
-        idle.map(|idle| self.usable_of(idle)).unwrap_or_default()
+        idle.map(|idle| self.usable_of_idle(idle))
+            .unwrap_or_default()
     }
 
     /// Returns what a job may take that holds it for `lasts`, if that is less than
-    /// [`GridSite::usable`]: it must not keep resources that others have reserved within that time.
-    pub fn usable_for(&self, lasts: DurationMs) -> Option<Resources> {
+    /// [`GridSite::usable_resources`]: it must not keep resources that others have reserved within that time.
+    pub fn usable_resources_for(&self, lasts: DurationMs) -> Option<Resources> {
         let ebb = self.ebbs.iter().rfind(|ebb| ebb.after < lasts)?;
         let mut left = self.idle.as_ref()?.idle.clone();
-        left.cut_to(&ebb.left);
-        Some(self.usable_of(&left))
+        left.limit_to(&ebb.left);
+        Some(self.usable_of_idle(&left))
     }
 
-    fn usable_of(&self, idle: &Resources) -> Resources {
+    fn usable_of_idle(&self, idle: &Resources) -> Resources {
         let Some(shape) = &self.shape else {
             return Resources::default();
         };
@@ -257,9 +258,9 @@ impl GridSnapshot {
         let sites: Vec<GridSite> = sites.into_values().collect();
         let positions = sites
             .iter()
-            .map(|site| network.position_of(&site.name))
+            .map(|site| network.position_of_site(&site.name))
             .collect();
-        let usable = sites.iter().map(GridSite::usable).collect();
+        let usable = sites.iter().map(GridSite::usable_resources).collect();
         let indexes = 0..sites.len();
         let ebbing = indexes
             .filter(|index| !sites[*index].ebbs.is_empty())
@@ -293,12 +294,12 @@ impl GridSnapshot {
     }
 
     /// Returns what we may take of each site before anything is placed, by site index.
-    pub fn usable(&self) -> &[Resources] {
+    pub fn usable_by_site(&self) -> &[Resources] {
         &self.usable
     }
 
     /// Returns the indexes of sites that have reserved something for others later.
-    pub(super) fn ebbing_sites(&self) -> &[usize] {
+    pub(super) fn sites_with_later_reservations(&self) -> &[usize] {
         &self.ebbing
     }
 
@@ -327,21 +328,21 @@ impl GridSnapshot {
     }
 
     /// Returns the kind of the bandwidths by which sites bid.
-    pub fn bid_kind(&self) -> BandwidthKind {
-        self.network.bid_kind()
+    pub fn bid_bandwidth_kind(&self) -> BandwidthKind {
+        self.network.bid_bandwidth_kind()
     }
 
     /// Returns what a site can send to all others together, by index: its potential.
-    pub fn potential(&self, site: usize) -> BitsPerSecond {
+    pub fn total_sending_bandwidth(&self, site: usize) -> BitsPerSecond {
         self.positions[site].map_or(BitsPerSecond(0), |position| {
-            self.network.potential(position)
+            self.network.total_sending_bandwidth(position)
         })
     }
 
     /// Returns how long a message between components takes between sites, by index.
-    pub(super) fn exchange_between(&self, from: usize, to: usize) -> MessageTime {
+    pub(super) fn message_time_between(&self, from: usize, to: usize) -> MessageTime {
         match (self.positions[from], self.positions[to]) {
-            (Some(from), Some(to)) => self.network.exchange_at(from, to),
+            (Some(from), Some(to)) => self.network.message_time_at(from, to),
             _ => MessageTime::NEVER,
         }
     }

@@ -40,7 +40,7 @@ pub fn find_missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Opt
             .enumerate()
             .filter(|(_, s)| could_run_at(request, component, s))
         {
-            match site_cut_off(request, component, grid, to) {
+            match find_cut_off_source(request, component, grid, to) {
                 None => {
                     placeable = true;
                     reached.insert(to);
@@ -73,11 +73,14 @@ fn could_run_at(request: &PlacementRequest, component: &ComponentRequest, site: 
         .site
         .as_ref()
         .is_none_or(|name| *name == site.name)
-        && report_misfits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
+        && report_misfits(component, request.wall_time(), site, &mut |_, _, _| {
+            Break(())
+        })
+        .is_continue()
 }
 
 /// Returns a site with input of the component, if none with that input has a link to `to`.
-fn site_cut_off(
+fn find_cut_off_source(
     request: &PlacementRequest,
     component: &ComponentRequest,
     grid: &GridSnapshot,

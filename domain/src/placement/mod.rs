@@ -45,7 +45,7 @@ pub use missing_links::{MissingLink, find_missing_link};
 pub use network::{BandwidthKind, BidBandwidthChoice, SiteLink, SiteNetwork};
 pub use part_placement::{place_parts, sites_for_parts};
 pub use partition_pool::PartitionPool;
-pub use placement_by_bids::{AnnouncedNeed, BidRoundBasis, BidWithResources, takes_bids};
+pub use placement_by_bids::{AnnouncedNeed, BidRoundBasis, BidWithResources, is_placed_by_bids};
 pub use placement_plan::PlacementPlan;
 pub use placement_request::{ComponentRequest, PlacementRequest};
 pub use policy::{
@@ -57,10 +57,12 @@ pub use reason::{
     VerdictRecorder,
 };
 pub use remaining::RemainingResources;
-pub use reservation_sites::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
+pub use reservation_sites::{
+    could_be_reserved, place_on_resources, rank_reservable_sites, rank_unreserved_sites,
+};
 pub use site_queues::place_in_queues_instead;
 pub use site_quota::{QuotaBasis, SiteQuota};
-pub use unplaceable::{UnplaceableError, check_placeable, find_closed_site, may_try_out};
+pub use unplaceable::{UnplaceableError, check_placeable, find_closed_site, may_try_out_any};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -150,7 +150,7 @@ impl SiteNetwork {
     }
 
     /// Chooses the bandwidths by which sites bid.
-    pub fn with_bids_by(self, bids: BidBandwidthChoice) -> Self {
+    pub fn with_bid_bandwidths(self, bids: BidBandwidthChoice) -> Self {
         Self { bids, ..self }
     }
 
@@ -175,7 +175,7 @@ impl SiteNetwork {
     }
 
     /// Makes a network from the measured or configured rates.
-    pub fn from_rates(links: &LinkBandwidths) -> Self {
+    pub fn from_bandwidths(links: &LinkBandwidths) -> Self {
         Self::from_links(
             links
                 .all_pairs()
@@ -225,7 +225,7 @@ impl SiteNetwork {
     }
 
     /// Returns the position of a site in the table, if it has any link.
-    pub(super) fn position_of(&self, site: &SiteName) -> Option<usize> {
+    pub(super) fn position_of_site(&self, site: &SiteName) -> Option<usize> {
         self.names.binary_search(site).ok()
     }
 
@@ -235,7 +235,7 @@ impl SiteNetwork {
     }
 
     /// Returns the kind of the bandwidths by which sites bid now.
-    pub fn bid_kind(&self) -> BandwidthKind {
+    pub fn bid_bandwidth_kind(&self) -> BandwidthKind {
         match self.bids {
             _ if self.unmeasured == self.links => BandwidthKind::Nominal,
             _ if self.unmeasured == 0 => BandwidthKind::Measured,
@@ -246,27 +246,27 @@ impl SiteNetwork {
 
     /// Returns the bandwidth by which sites bid, by positions.
     pub(super) fn bid_bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
-        match self.bid_kind() {
+        match self.bid_bandwidth_kind() {
             BandwidthKind::Nominal => self.nominal[from * self.names.len() + to],
             BandwidthKind::Measured | BandwidthKind::Mixed => self.bandwidth_between(from, to),
         }
     }
 
     /// Returns what a site sends to all others together, by its position.
-    pub(super) fn potential(&self, from: usize) -> BitsPerSecond {
-        match self.bid_kind() {
+    pub(super) fn total_sending_bandwidth(&self, from: usize) -> BitsPerSecond {
+        match self.bid_bandwidth_kind() {
             BandwidthKind::Nominal => self.nominal_potential[from],
             BandwidthKind::Measured | BandwidthKind::Mixed => self.potential[from],
         }
     }
 
     /// Returns the time of an exchange, by positions.
-    pub(super) fn exchange_at(&self, from: usize, to: usize) -> MessageTime {
+    pub(super) fn message_time_at(&self, from: usize, to: usize) -> MessageTime {
         self.exchange[from * self.names.len() + to]
     }
 
     fn pair_index(&self, from: &SiteName, to: &SiteName) -> Option<usize> {
-        Some(self.position_of(from)? * self.names.len() + self.position_of(to)?)
+        Some(self.position_of_site(from)? * self.names.len() + self.position_of_site(to)?)
     }
 }
 
@@ -299,12 +299,12 @@ mod tests {
             latency: DurationUs(latency_ms * 1_000),
         };
         let mut network = SiteNetwork::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
-        assert_eq!(network.exchange_at(0, 1), MessageTime(85_000_000));
-        assert_eq!(network.exchange_at(0, 2), MessageTime::NEVER);
-        assert_eq!(network.exchange_at(1, 0), MessageTime::NEVER);
+        assert_eq!(network.message_time_at(0, 1), MessageTime(85_000_000));
+        assert_eq!(network.message_time_at(0, 2), MessageTime::NEVER);
+        assert_eq!(network.message_time_at(1, 0), MessageTime::NEVER);
         network.set_link(&link("b", 10, 3), true);
         assert_eq!(
-            network.exchange_at(0, 1),
+            network.message_time_at(0, 1),
             MessageTime(803_000_000),
             "as measured"
         );

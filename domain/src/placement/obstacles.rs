@@ -23,7 +23,7 @@ pub(super) type ObstacleSink<'r> =
 pub(super) type RememberedObstacle = (ReasonCode, u64, RefusalReason);
 
 /// Returns the worst obstacle that `look` reports; of equally bad ones the first.
-pub(super) fn worst_of(
+pub(super) fn find_worst_obstacle(
     look: impl FnOnce(&mut ObstacleSink<'_>) -> ControlFlow<()>,
 ) -> Option<RememberedObstacle> {
     let mut worst: Option<RememberedObstacle> = None;
@@ -38,7 +38,7 @@ pub(super) fn worst_of(
 
 impl PlacementSearch<'_> {
     /// Reports everything that keeps the component from the site, the worst kinds first.
-    pub(super) fn obstacles(
+    pub(super) fn report_obstacles(
         &self,
         component: usize,
         index: usize,
@@ -52,7 +52,7 @@ impl PlacementSearch<'_> {
                 RefusalReason::NotTheNamedSite(named.clone())
             })?;
         }
-        report_misfits(request, self.whole.time(), site, report)?;
+        report_misfits(request, self.whole.wall_time(), site, report)?;
         if let Some(hindrance) = closing_hindrance(site, self.tries_out) {
             report(hindrance.into(), 0, &|| RefusalReason::Closed(hindrance))?;
         }
@@ -71,7 +71,7 @@ impl PlacementSearch<'_> {
         if let Some(reason) = self.pair_obstacle(component, index) {
             report(reason.code(), 0, &|| reason.clone())?;
         }
-        if let Some(ban) = site.owner_bar(self.whole.owner()) {
+        if let Some(ban) = site.ban_of_owner(self.whole.owner()) {
             report(ReasonCode::OwnerKeptOff, 0, &|| {
                 RefusalReason::OwnerKeptOff(ban.clone())
             })?;
@@ -80,7 +80,7 @@ impl PlacementSearch<'_> {
             report(ReasonCode::Avoided, 0, &|| RefusalReason::Avoided)?;
         }
         self.report_staging(component, index, remaining, report)?;
-        if !remaining.has_room(index) {
+        if !remaining.has_component_room(index) {
             report(ReasonCode::SiteFull, 0, &|| RefusalReason::SiteFull)?;
         }
         if site.shape.is_some() && site.idle.is_some() {
@@ -116,7 +116,7 @@ impl PlacementSearch<'_> {
     }
 
     /// Returns the most processors that a component may have at a site, given recent waits.
-    pub(super) fn most_without_wait(&self, component: usize, site: usize) -> u32 {
+    pub(super) fn max_processors_without_wait(&self, component: usize, site: usize) -> u32 {
         let component = self.component(component);
         let site = &self.grid.sites()[site];
         let asked = self.partition_demand(component, site);
@@ -138,7 +138,7 @@ impl PlacementSearch<'_> {
                 .as_ref()?
                 .own
                 .resolve_at(&component.lanes, &site.name, &shape.labels);
-        Some((waits, lane, self.whole.time()?))
+        Some((waits, lane, self.whole.wall_time()?))
     }
 
     /// Reports missing room for staging. All of its input is copied to the site's store, also what
@@ -180,13 +180,13 @@ impl PlacementSearch<'_> {
                 need.processors.into(),
                 left.into(),
             );
-            self.report_shortage(&short.with_kept(remaining.kept_at(site)), site, report)?;
+            self.report_shortage(&short.with_kept(remaining.kept_back_at(site)), site, report)?;
         }
         for (name, &needed) in &need.others {
-            let left = remaining.other(site, name);
+            let left = remaining.other_resource_left(site, name);
             if left < needed {
                 let short = MissingResource::new(ResourceKind::Other(name), needed, left);
-                self.report_shortage(&short.with_kept(remaining.kept_at(site)), site, report)?;
+                self.report_shortage(&short.with_kept(remaining.kept_back_at(site)), site, report)?;
             }
         }
         Continue(())
@@ -212,7 +212,9 @@ impl PlacementSearch<'_> {
             .as_ref()
             .map_or(0, |shape| kind.count(&shape.total));
         // Resources that jobs of this scan took, beside what was pending before it.
-        let taken = kind.count(&self.grid.usable()[index]).saturating_sub(left);
+        let taken = kind
+            .count(&self.grid.usable_by_site()[index])
+            .saturating_sub(left);
         let promised = kind.count(&site.pending).saturating_add(taken);
         let by_quota = match site.quota.basis {
             QuotaBasis::Level => left,
@@ -323,7 +325,7 @@ pub(super) fn report_misfits(
     for constraint in component
         .constraints
         .iter()
-        .filter(|c| !c.holds(&shape.labels))
+        .filter(|c| !c.matches_labels(&shape.labels))
     {
         report(ReasonCode::LabelMismatch, 0, &|| {
             RefusalReason::LabelMismatch(constraint.clone())

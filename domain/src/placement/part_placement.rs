@@ -28,7 +28,7 @@ pub fn sites_for_parts<'a>(
         .sites()
         .iter()
         .filter(|site| site.grants_reservations() == Some(true));
-    let held = granting.filter_map(|site| Some((site, place_at(smallest, grid, site)?)));
+    let held = granting.filter_map(|site| Some((site, place_at_empty_site(smallest, grid, site)?)));
     let held: Vec<(&GridSite, Placement)> = held.collect();
     // It returns to sites where it failed only if it can go nowhere else.
     let (failed, others): (Vec<_>, Vec<_>) = held
@@ -48,7 +48,7 @@ pub fn place_parts(
     let sizes: Vec<u32> = parts.iter().map(|(_, count)| *count).collect();
     let requests = PlacementRequest::of_parts(job, &sizes, defaults);
     let placed = parts.iter().zip(&requests).map(|((name, count), request)| {
-        let placement = place_at(request, grid, grid.site(name)?)?;
+        let placement = place_at_empty_site(request, grid, grid.site(name)?)?;
         Some(Placement {
             share: Some(*count),
             ..placement
@@ -58,7 +58,11 @@ pub fn place_parts(
 }
 
 /// Places a request of one component at a site as if that was empty and the only one to take jobs.
-fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) -> Option<Placement> {
+fn place_at_empty_site(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    site: &GridSite,
+) -> Option<Placement> {
     let sites = grid
         .sites()
         .iter()
@@ -90,12 +94,12 @@ mod tests {
     use crate::job::spec::FlexibleBounds;
     use crate::job::tests::job_world::{JobWorld, spec};
     use crate::placement::reservation_sites::could_be_reserved;
-    use crate::placement::testing::{grid, site, sizes};
-    use crate::placement::{SiteProperties, rank_to_reserve};
+    use crate::placement::testing::{grid, open_site, request_of_sizes};
+    use crate::placement::{SiteProperties, rank_reservable_sites};
     use crate::site::barred_owners_record::OwnerBan;
 
-    fn granting(name: &str) -> GridSite {
-        let site = site(name, 8);
+    fn site_with_reservations(name: &str) -> GridSite {
+        let site = open_site(name, 8);
         let shape = site.shape.as_deref().cloned();
         let shape = shape.map(|shape| {
             Arc::new(SiteProperties {
@@ -115,9 +119,9 @@ mod tests {
         let grid = grid([
             GridSite {
                 bans,
-                ..granting("delft")
+                ..site_with_reservations("delft")
             },
-            granting("leiden"),
+            site_with_reservations("leiden"),
         ]);
         let defaults = PlacementDefaults::default();
         let taking = sites_for_parts(&job, &grid, &defaults);
@@ -134,10 +138,10 @@ mod tests {
         let bans = [(owner.clone(), OwnerBan::Probed)].into();
         let grid = grid([GridSite {
             bans,
-            ..granting("delft")
+            ..site_with_reservations("delft")
         }]);
-        let request = sizes(&[4]).with_owner(&owner);
-        assert_eq!(rank_to_reserve(&request, &grid), []);
+        let request = request_of_sizes(&[4]).with_owner(&owner);
+        assert_eq!(rank_reservable_sites(&request, &grid), []);
         assert!(could_be_reserved(&request, &grid));
     }
 }

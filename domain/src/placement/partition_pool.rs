@@ -10,7 +10,7 @@ use super::placement_request::ComponentRequest;
 use super::reason::RefusalReason;
 use super::remaining::RemainingResources;
 use super::site_search::PlacementSearch;
-use crate::acquisition::most_of_any;
+use crate::acquisition::max_of_partitions;
 use crate::placed::ReasonCode;
 use crate::resources::Resources;
 
@@ -38,7 +38,7 @@ impl GridSite {
             .own
             .resolve_at(&component.lanes, &self.name, &shape.labels);
         let name = lanes.foreign_partition(&lane)?.clone();
-        let idle = most_of_any(&name, |name| self.idle_in.get(name));
+        let idle = max_of_partitions(&name, |name| self.idle_in.get(name));
         Some(PartitionPool {
             total: lanes.usable_total(&name),
             idle,
@@ -50,7 +50,7 @@ impl GridSite {
 impl PlacementSearch<'_> {
     /// Returns what is left of a pool. Deductions for our jobs are not known by partition, so all
     /// of them count: soon the site counts them itself.
-    pub(super) fn left_of(
+    pub(super) fn left_in_pool(
         &self,
         pool: &PartitionPool,
         index: usize,
@@ -83,7 +83,9 @@ impl PlacementSearch<'_> {
             .enumerate()
             .map(|(index, &own): (usize, &u32)| {
                 let pool = self.grid.sites()[index].pool_of(component);
-                pool.map_or(own, |pool| self.left_of(&pool, index, remaining).processors)
+                pool.map_or(own, |pool| {
+                    self.left_in_pool(&pool, index, remaining).processors
+                })
             })
             .collect()
     }
@@ -97,7 +99,7 @@ impl PlacementSearch<'_> {
         remaining: &RemainingResources,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
-        let left = self.left_of(pool, index, remaining);
+        let left = self.left_in_pool(pool, index, remaining);
         let others = need
             .others
             .iter()

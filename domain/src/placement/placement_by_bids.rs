@@ -22,7 +22,7 @@ use crate::units::{BitsPerSecond, Mflops};
 /// Returns true if sites bid for this request in messages: it wants what is free now, by a policy
 /// that takes bids. If the bids do not cover it, it may wait in the queue of a site (see
 /// [`crate::placement::place_in_queues_instead`]).
-pub fn takes_bids(request: &PlacementRequest) -> bool {
+pub fn is_placed_by_bids(request: &PlacementRequest) -> bool {
     request.policy().as_str() == MultipleResources::NAME
         && match request.acquisition().mode {
             AcquisitionMode::Immediate | AcquisitionMode::Auto => true,
@@ -58,8 +58,8 @@ pub struct BidWithResources {
 impl AnnouncedNeed {
     /// Adds up the requirements of an announced request.
     pub fn new(request: Arc<PlacementRequest>) -> Self {
-        let mut whole = request.total().cloned().unwrap_or_default();
-        if request.total().is_none() {
+        let mut whole = request.total_resources().cloned().unwrap_or_default();
+        if request.total_resources().is_none() {
             request
                 .components()
                 .iter()
@@ -81,7 +81,7 @@ impl AnnouncedNeed {
     ///
     /// # Errors
     /// The site cannot take part.
-    pub fn answer_at(
+    pub fn answer_for_site(
         &self,
         ground: &BidRoundBasis,
         index: usize,
@@ -117,7 +117,8 @@ impl AnnouncedNeed {
         // Resources reserved for others are free for a job that ends before then.
         let lasts = self.request.holding_time();
         let told = answers.iter().enumerate();
-        let told = told.filter(|(site, _)| grid.sites()[*site].usable_for(lasts).is_none());
+        let told =
+            told.filter(|(site, _)| grid.sites()[*site].usable_resources_for(lasts).is_none());
         for (site, answer) in told {
             match answer {
                 // The site gave less of these than was asked for: it has no more.

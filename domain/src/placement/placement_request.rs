@@ -160,7 +160,7 @@ impl PlacementRequest {
                 .unwrap_or_default(),
         })
         .with_acquisition(acquisition_options(&job.spec, job.reservation_terms()))
-        .for_owner(&job.owner, defaults)
+        .without_barred_sites(&job.owner, defaults)
     }
 
     /// Makes the request of a job as submitted, with its inputs bound. `avoid` gives the sites
@@ -172,13 +172,15 @@ impl PlacementRequest {
     ) -> Self {
         let components = spec.components.iter().enumerate();
         let components = components.map(|(index, component)| {
-            ComponentRequest::of_component(component, avoid(index), |of| spec.part_of(index, of))
-                .with_partitions_of(component, defaults)
+            ComponentRequest::of_component(component, avoid(index), |of| {
+                spec.file_part_of(index, of)
+            })
+            .with_partitions_of(component, defaults)
         });
         let policy = spec
             .policy
             .as_ref()
-            .unwrap_or_else(|| defaults.for_request(&spec.request));
+            .unwrap_or_else(|| defaults.default_policy_for(&spec.request));
         Self::new(
             policy.clone(),
             spec.request.clone(),
@@ -186,13 +188,15 @@ impl PlacementRequest {
             components.collect(),
         )
         .with_acquisition(acquisition_options(spec, spec.run.reservation))
-        .with_lasts(spec.run.molding.run_time_over(spec.wall_time, 2) + defaults.beyond_wall_time)
-        .with_terms_of(spec, defaults)
-        .with_time_of(spec, defaults)
+        .with_holding_time(
+            spec.run.molding.run_time_on_sites(spec.wall_time, 2) + defaults.beyond_wall_time,
+        )
+        .with_bid_terms_of(spec, defaults)
+        .with_wall_time_of(spec, defaults)
     }
 
     /// Bars the sites that this owner may not use.
-    pub fn for_owner(mut self, owner: &KeyName, defaults: &PlacementDefaults) -> Self {
+    pub fn without_barred_sites(mut self, owner: &KeyName, defaults: &PlacementDefaults) -> Self {
         let barred = defaults.sites_closed_to(owner);
         if !barred.is_empty() {
             self.bar_sites(&barred);
@@ -210,12 +214,12 @@ impl PlacementRequest {
     }
 
     /// Sets the longest time for which it holds its resources.
-    pub fn with_lasts(self, lasts: DurationMs) -> Self {
+    pub fn with_holding_time(self, lasts: DurationMs) -> Self {
         let lasts = DurationMs(round_up(lasts.0));
         let splits = self
             .splits
             .into_iter()
-            .map(|split| split.with_lasts(lasts))
+            .map(|split| split.with_holding_time(lasts))
             .collect();
         Self {
             lasts,
@@ -225,12 +229,12 @@ impl PlacementRequest {
     }
 
     /// Sets the terms of distances.
-    pub fn with_terms(self, terms: BidTerms) -> Self {
+    pub fn with_bid_terms(self, terms: BidTerms) -> Self {
         Self { terms, ..self }
     }
 
     /// Sets the terms that the job wants, if its policy measures distances.
-    fn with_terms_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
+    fn with_bid_terms_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
         if !find_policy(&self.policy).is_ok_and(|policy| policy.takes_bids()) {
             return self;
         }
@@ -240,23 +244,23 @@ impl PlacementRequest {
             weights,
             local_rate: defaults.local_rate,
         };
-        self.with_terms(terms)
+        self.with_bid_terms(terms)
     }
 
     /// Sets the wall time of the job, if any site has partitions.
-    fn with_time_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
+    fn with_wall_time_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
         let time = defaults
             .lanes
             .map(|_| PartitionDemand::new(0, spec.wall_time).time);
-        self.with_time(time)
+        self.with_wall_time(time)
     }
 
     /// Sets the wall time.
-    pub fn with_time(self, time: Option<DurationMs>) -> Self {
+    pub fn with_wall_time(self, time: Option<DurationMs>) -> Self {
         let splits = self
             .splits
             .into_iter()
-            .map(|split| split.with_time(time))
+            .map(|split| split.with_wall_time(time))
             .collect();
         Self {
             time,
@@ -275,15 +279,19 @@ impl PlacementRequest {
 
     /// Makes a request for one component alone, which is not split further (KOALA, section 4.5,
     /// step 2). If the job's policy places flexible requests only, the default for others serves.
-    pub fn of_one(job: &Job, index: ComponentIndex, defaults: &PlacementDefaults) -> Option<Self> {
+    pub fn of_single_component(
+        job: &Job,
+        index: ComponentIndex,
+        defaults: &PlacementDefaults,
+    ) -> Option<Self> {
         let avoid = job
             .components
             .get(index.0 as usize)
             .map(|c| c.avoid.clone());
         let avoid = avoid.unwrap_or_default();
-        let spec = job.spec_of(index)?;
+        let spec = job.component_spec(index)?;
         let mut component =
-            ComponentRequest::of_component(spec, avoid, |of| job.part_of(index, of))
+            ComponentRequest::of_component(spec, avoid, |of| job.file_part_of(index, of))
                 .with_partitions_of(spec, defaults);
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
@@ -302,10 +310,10 @@ impl PlacementRequest {
                     mode,
                     ..job.spec.run.acquisition
                 })
-                .with_lasts(job.spec.wall_time + defaults.beyond_wall_time)
-                .with_terms_of(&job.spec, defaults)
-                .with_time_of(&job.spec, defaults)
-                .for_owner(&job.owner, defaults),
+                .with_holding_time(job.spec.wall_time + defaults.beyond_wall_time)
+                .with_bid_terms_of(&job.spec, defaults)
+                .with_wall_time_of(&job.spec, defaults)
+                .without_barred_sites(&job.owner, defaults),
         )
     }
 
@@ -321,7 +329,7 @@ impl PlacementRequest {
             .flat_map(|c| &c.avoid)
             .cloned()
             .collect();
-        let asked = ComponentRequest::of_component(spec, avoid, |of| job.spec.part_of(0, of))
+        let asked = ComponentRequest::of_component(spec, avoid, |of| job.spec.file_part_of(0, of))
             .with_partitions_of(spec, defaults);
         let total = sizes.iter().copied().fold(0, u32::saturating_add);
         let whole = asked.portion_of(0, total);
@@ -343,10 +351,10 @@ impl PlacementRequest {
                     vec![part],
                 )
                 .with_acquisition(acquisition_options(&job.spec, job.reservation_terms()))
-                .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
-                .with_terms_of(&job.spec, defaults)
-                .with_time_of(&job.spec, defaults)
-                .for_owner(&job.owner, defaults)
+                .with_holding_time(job.spec.longest_run_time() + defaults.beyond_wall_time)
+                .with_bid_terms_of(&job.spec, defaults)
+                .with_wall_time_of(&job.spec, defaults)
+                .without_barred_sites(&job.owner, defaults)
                 .with_owner(&job.owner)
             })
             .collect()
@@ -357,12 +365,12 @@ impl PlacementRequest {
     }
 
     /// Returns the type of the request: fixed, non-fixed or flexible.
-    pub fn request(&self) -> &RequestType {
+    pub fn request_type(&self) -> &RequestType {
         &self.request
     }
 
     /// Returns the total of a flexible request.
-    pub fn total(&self) -> Option<&Resources> {
+    pub fn total_resources(&self) -> Option<&Resources> {
         self.total.as_ref()
     }
 
@@ -378,12 +386,12 @@ impl PlacementRequest {
     }
 
     /// Returns the terms by which its distance to a site is measured.
-    pub fn terms(&self) -> &BidTerms {
+    pub fn bid_terms(&self) -> &BidTerms {
         &self.terms
     }
 
     /// Returns the wall time, if any site has partitions with time limits.
-    pub fn time(&self) -> Option<DurationMs> {
+    pub fn wall_time(&self) -> Option<DurationMs> {
         self.time
     }
 
@@ -414,7 +422,7 @@ impl PlacementRequest {
     }
 
     /// Returns component indexes by decreasing processors, then by index.
-    pub fn by_size(&self) -> &[u32] {
+    pub fn components_by_size(&self) -> &[u32] {
         &self.by_size
     }
 
@@ -433,7 +441,7 @@ impl PlacementRequest {
     }
 
     /// Lists what a plan for it takes of each site.
-    pub fn used_by_plan<'a>(
+    pub fn resources_of_plan<'a>(
         &'a self,
         plan: &'a PlacementPlan,
     ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
@@ -442,7 +450,7 @@ impl PlacementRequest {
             .enumerate()
             .filter_map(|(index, placement)| {
                 let resources = match (placement.share, &self.total) {
-                    (Some(share), Some(total)) => total.portion(share),
+                    (Some(share), Some(total)) => total.portion_for(share),
                     _ => self.components.get(index)?.resources.clone(),
                 };
                 Some((placement.site.clone(), resources))
@@ -492,10 +500,10 @@ impl ComponentRequest {
         let chunks = self
             .chunks
             .values()
-            .map(|chunk| FileChunk::of_part(chunk.of, part));
-        let gflops = self.resources.part_of(self.gflops, own);
+            .map(|chunk| FileChunk::for_part(chunk.of, part));
+        let gflops = self.resources.proportional_count(self.gflops, own);
         Self {
-            resources: self.resources.portion(own),
+            resources: self.resources.portion_for(own),
             gflops,
             chunks: chunks_by_content(chunks),
             ..self.clone()
@@ -515,14 +523,14 @@ impl ComponentRequest {
                 .map(|executable| (place.clone(), staged_content(executable)))
         });
         Self {
-            resources: component.resources.countable(),
+            resources: component.resources.without_computing_power(),
             gflops: component.resources.other(GFLOPS),
             constraints: component.constraints.clone(),
             site: component.site.clone(),
-            inputs: bound_inputs(component, InputPortion::Whole).collect(),
+            inputs: inputs_of_portion(component, InputPortion::Whole).collect(),
             chunks: chunks_by_content(
-                bound_inputs(component, InputPortion::Chunk)
-                    .map(|of| FileChunk::of_part(of, part_of(of))),
+                inputs_of_portion(component, InputPortion::Chunk)
+                    .map(|of| FileChunk::for_part(of, part_of(of))),
             ),
             executable: staged_content(&component.program.executable),
             executable_at: executable_at.collect(),
@@ -536,13 +544,13 @@ impl ComponentRequest {
     fn with_partitions_of(self, component: &ComponentSpec, defaults: &PlacementDefaults) -> Self {
         let lanes = defaults
             .lanes
-            .map(|words| words.choices_of(&component.at))
+            .map(|words| words.partition_choices(&component.at))
             .unwrap_or_default();
         Self { lanes, ..self }
     }
 
     /// Returns true if anything must be at its site before it can start there.
-    pub fn reads_files(&self) -> bool {
+    pub fn needs_files(&self) -> bool {
         self.all_contents().next().is_some()
     }
 
@@ -570,7 +578,7 @@ impl ComponentRequest {
         labels: &SiteLabels,
     ) -> impl Iterator<Item = Content> + use<'a> {
         let mut changes = self.executable_at.iter().rev();
-        let change = changes.find(|(place, _)| place.holds_at(site, labels));
+        let change = changes.find(|(place, _)| place.applies_to_site(site, labels));
         let executable = change.map_or(self.executable, |(_, content)| *content);
         let is_read =
             |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);
@@ -594,7 +602,10 @@ fn staged_content(executable: &ExecutableSource) -> Option<Content> {
 }
 
 /// The contents of inputs that are fed so.
-fn bound_inputs(component: &ComponentSpec, feed: InputPortion) -> impl Iterator<Item = Content> {
+fn inputs_of_portion(
+    component: &ComponentSpec,
+    feed: InputPortion,
+) -> impl Iterator<Item = Content> {
     let fed = component
         .inputs
         .iter()
@@ -604,7 +615,7 @@ fn bound_inputs(component: &ComponentSpec, feed: InputPortion) -> impl Iterator<
 
 /// Maps chunks by their content.
 fn chunks_by_content(chunks: impl Iterator<Item = FileChunk>) -> BTreeMap<Content, FileChunk> {
-    chunks.map(|chunk| (chunk.content(), chunk)).collect()
+    chunks.map(|chunk| (chunk.as_content(), chunk)).collect()
 }
 
 /// Returns the ways to get processors: a job with a reservation waits in no queue of a site.

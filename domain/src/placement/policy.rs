@@ -168,7 +168,7 @@ impl Default for PlacementDefaults {
             weights: DimensionWeights::default(),
             local_rate: None,
             lanes: None,
-            beyond_wall_time: JobParameters::default().beyond_wall_time(),
+            beyond_wall_time: JobParameters::default().holding_beyond_wall_time(),
             site_keys: BTreeMap::new(),
         }
     }
@@ -187,7 +187,7 @@ impl PlacementDefaults {
     }
 
     /// Returns the default policy for this type of request.
-    pub fn for_request(&self, request: &RequestType) -> &PolicyName {
+    pub fn default_policy_for(&self, request: &RequestType) -> &PolicyName {
         match request {
             RequestType::Fixed | RequestType::NonFixed => &self.rigid,
             RequestType::Flexible(_) => &self.flexible,
@@ -233,24 +233,24 @@ pub(super) fn place_by_policy(
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     match find_policy(request.policy()) {
-        Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
-        Ok(_) => Err(refuse_type(request)),
-        Err(_) => Err(refuse_without_site(RefusalReason::PolicyUnknown(
+        Ok(policy) if policy.serves(request.request_type()) => policy.place(request, context),
+        Ok(_) => Err(refusal_of_type(request)),
+        Err(_) => Err(refusal_without_site(RefusalReason::PolicyUnknown(
             request.policy().clone(),
         ))),
     }
 }
 
 /// Returns the refusal of a policy that cannot place requests of this type.
-pub(super) fn refuse_type(request: &PlacementRequest) -> PlacementRefusal {
+pub(super) fn refusal_of_type(request: &PlacementRequest) -> PlacementRefusal {
     let policy = request.policy().clone();
-    refuse_without_site(RefusalReason::PolicyUnsuited {
+    refusal_without_site(RefusalReason::PolicyUnsuited {
         policy,
-        request: request.request().as_str(),
+        request: request.request_type().as_str(),
     })
 }
 
-fn refuse_without_site(reason: RefusalReason) -> PlacementRefusal {
+fn refusal_without_site(reason: RefusalReason) -> PlacementRefusal {
     PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
@@ -283,10 +283,10 @@ impl PlacementContext<'_> {
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let request = search.request;
         let mut chosen = vec![
-            SiteChoice::site(usize::MAX, PlacementRule::NamedSite);
+            SiteChoice::at_site(usize::MAX, PlacementRule::NamedSite);
             request.components().len()
         ];
-        for (done, &component) in request.by_size().iter().enumerate() {
+        for (done, &component) in request.components_by_size().iter().enumerate() {
             let component = component as usize;
             let choice = choose_site(search, component, self.remaining, &mut pick);
             if self.observer.is_listening() {
@@ -296,10 +296,10 @@ impl PlacementContext<'_> {
             let Some(choice) = choice else {
                 let refusal = search.nearest_refusal_of(component, self.remaining);
                 if self.observer.is_listening() {
-                    let rest = &request.by_size()[done..];
+                    let rest = &request.components_by_size()[done..];
                     self.explain_rest(search, rest, self.remaining.clone(), &mut pick);
                 }
-                for &component in &request.by_size()[..done] {
+                for &component in &request.components_by_size()[..done] {
                     let component = component as usize;
                     search.give_back_component(component, chosen[component].site, self.remaining);
                 }
@@ -327,7 +327,7 @@ impl PlacementContext<'_> {
         };
         let supposed = search.suppose_placed(refused as usize, &remaining);
         let search = match &supposed {
-            Some(supposed) => &search.on_supposed(supposed),
+            Some(supposed) => &search.search_supposed_grid(supposed),
             None => search,
         };
         if let Some(supposed) = &supposed {
@@ -354,8 +354,8 @@ fn choose_site(
 ) -> Option<SiteChoice> {
     match search.named_site(component) {
         Some(named) => named
-            .filter(|&site| search.fits(component, site, remaining))
-            .map(|site| search.at_named(component, site)),
+            .filter(|&site| search.can_place_at(component, site, remaining))
+            .map(|site| search.choice_at_named_site(component, site)),
         None => pick(search, component, remaining),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::grid::GridSnapshot;
 use crate::content::Content;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 
@@ -34,12 +34,12 @@ impl RemainingResources {
     pub fn of_grid(grid: &GridSnapshot) -> Self {
         Self {
             processors: grid
-                .usable()
+                .usable_by_site()
                 .iter()
                 .map(|usable| usable.processors)
                 .collect(),
             others: grid
-                .usable()
+                .usable_by_site()
                 .iter()
                 .map(|usable| usable.others.clone())
                 .collect(),
@@ -89,11 +89,11 @@ impl RemainingResources {
     }
 
     /// Takes resources that were found elsewhere to be there, as far as they are.
-    pub fn take_at_most(&mut self, site: usize, used: &Resources) {
+    pub fn take_available(&mut self, site: usize, used: &Resources) {
         let mut left = self.left_at(site);
         left.subtract(used);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
-        self.add_component(site);
+        self.count_component(site);
     }
 
     /// Returns what was taken of a partition that is not the site's own.
@@ -112,7 +112,7 @@ impl RemainingResources {
     /// Takes resources of such a partition, which the caller found to be there.
     pub fn take_of_partition(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
         self.pools.entry((site, partition)).or_default().add(used);
-        self.add_component(site);
+        self.count_component(site);
     }
 
     /// Gives back what [`RemainingResources::take_of_partition`] took.
@@ -124,7 +124,7 @@ impl RemainingResources {
         self.remove_component(site);
     }
 
-    fn add_component(&mut self, site: usize) {
+    fn count_component(&mut self, site: usize) {
         if self.joined[site] == 0 {
             self.room[site] = self.room[site].saturating_sub(1);
         }
@@ -140,23 +140,23 @@ impl RemainingResources {
     pub fn begin_request(&mut self) {
         self.joined.fill(0);
         for (site, kept) in std::mem::take(&mut self.kept) {
-            self.add_back(site, &kept);
+            self.add_resources(site, &kept);
         }
     }
 
     /// Keeps back, from a request that was begun and holds what it takes for `lasts`, what others
     /// have reserved within that time.
     pub(super) fn keep_back_reserved(&mut self, grid: &GridSnapshot, lasts: DurationMs) {
-        for &site in grid.ebbing_sites() {
+        for &site in grid.sites_with_later_reservations() {
             self.keep_back_at(grid, site, lasts);
         }
     }
 
     fn keep_back_at(&mut self, grid: &GridSnapshot, site: usize, lasts: DurationMs) {
-        let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else {
+        let Some(mut lasting) = grid.sites()[site].usable_resources_for(lasts) else {
             return;
         };
-        let usable = &grid.usable()[site];
+        let usable = &grid.usable_by_site()[site];
         let left = self.left_at(site);
         // Resources taken before are assumed to be held as long.
         let mut taken = usable.clone();
@@ -171,23 +171,23 @@ impl RemainingResources {
     }
 
     /// Frees what is kept back at a site, for all that is looked at from now on.
-    pub(super) fn free_kept(&mut self, site: usize) {
+    pub(super) fn release_kept_back(&mut self, site: usize) {
         let at = self.kept.iter().position(|(known, _)| *known == site);
         if let Some(at) = at {
             let (_, kept) = self.kept.swap_remove(at);
-            self.add_back(site, &kept);
+            self.add_resources(site, &kept);
         }
     }
 
     /// Returns what the site keeps for others from the current request.
-    pub(super) fn kept_at(&self, site: usize) -> Option<&Resources> {
+    pub(super) fn kept_back_at(&self, site: usize) -> Option<&Resources> {
         self.kept
             .iter()
             .find(|(known, _)| *known == site)
             .map(|(_, kept)| kept)
     }
 
-    fn add_back(&mut self, site: usize, more: &Resources) {
+    fn add_resources(&mut self, site: usize, more: &Resources) {
         self.processors[site] = self.processors[site].saturating_add(more.processors);
         for (name, count) in &more.others {
             if let Some(left) = self.others[site].get_mut(name) {
@@ -198,33 +198,33 @@ impl RemainingResources {
 
     /// Returns true if the site takes a component of this request: it takes one more job, or a
     /// component of the request goes there already.
-    pub fn has_room(&self, site: usize) -> bool {
+    pub fn has_component_room(&self, site: usize) -> bool {
         self.room[site] > 0 || self.joined[site] > 0
     }
 
     /// Returns the amount left at a site of a resource other than processors.
-    pub fn other(&self, site: usize, resource: &str) -> u64 {
+    pub fn other_resource_left(&self, site: usize, resource: &str) -> u64 {
         self.others[site].get(resource).copied().unwrap_or(0)
     }
 
     /// Returns true if the site still has all of `need`, and room for one component.
-    pub fn covers(&self, site: usize, need: &Resources) -> bool {
+    pub fn covers_component(&self, site: usize, need: &Resources) -> bool {
         self.processors[site] >= need.processors
-            && self.has_room(site)
+            && self.has_component_room(site)
             && need
                 .others
                 .iter()
-                .all(|(name, count)| self.other(site, name) >= *count)
+                .all(|(name, count)| self.other_resource_left(site, name) >= *count)
     }
 
     /// Takes the resources of a component, which the caller found to be there.
-    pub fn take(&mut self, site: usize, used: &Resources) {
+    pub fn take_component(&mut self, site: usize, used: &Resources) {
         debug_assert!(
-            self.covers(site, used),
+            self.covers_component(site, used),
             "taken from a site that does not have it"
         );
         self.processors[site] = self.processors[site].saturating_sub(used.processors);
-        self.add_component(site);
+        self.count_component(site);
         for (name, count) in &used.others {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_sub(*count);
@@ -256,7 +256,7 @@ impl RemainingResources {
 
     /// Records that input of a component will be staged at a site. One copy serves all readers.
     pub fn add_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
-        if bug(PlantedBug::StageTogether) {
+        if is_planted(PlantedBug::StageTogether) {
             return;
         }
         for content in contents {
@@ -302,7 +302,7 @@ impl RemainingResources {
 
     /// Adapts a site, uncovered, to what we may take of it in `grid` in place of `before`, less
     /// what was taken and what a request that lasts this long must leave.
-    pub(super) fn refit(
+    pub(super) fn update_site(
         &mut self,
         site: usize,
         before: &Resources,
@@ -311,20 +311,20 @@ impl RemainingResources {
     ) {
         let mut taken = before.clone();
         taken.subtract(&self.left_at(site));
-        let mut left = grid.usable()[site].clone();
+        let mut left = grid.usable_by_site()[site].clone();
         left.subtract(&taken);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
         self.keep_back_at(grid, site, lasts);
     }
 
     /// Lets the site take one submission more.
-    pub(super) fn add_room(&mut self, site: usize) {
+    pub(super) fn add_submission_room(&mut self, site: usize) {
         self.room[site] = self.room[site].saturating_add(1);
     }
 
-    /// Gives back what [`RemainingResources::take`] took.
-    pub fn give_back(&mut self, site: usize, used: &Resources) {
-        self.add_back(site, used);
+    /// Gives back what [`RemainingResources::take_component`] took.
+    pub fn give_back_component(&mut self, site: usize, used: &Resources) {
+        self.add_resources(site, used);
         self.remove_component(site);
     }
 

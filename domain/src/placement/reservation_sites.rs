@@ -18,14 +18,14 @@ use crate::resources::Resources;
 
 /// Ranks the placements of a request of one component at the sites that grant reservations and
 /// could hold it, the best first.
-pub fn rank_to_reserve(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
-    rank_empty(request, grid, true)
+pub fn rank_reservable_sites(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
+    rank_empty_sites(request, grid, true)
 }
 
 /// Ranks the placements at sites without reservations, where it would be claimed at the job's
 /// start.
-pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
-    rank_empty(request, grid, false)
+pub fn rank_unreserved_sites(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
+    rank_empty_sites(request, grid, false)
 }
 
 /// Returns true if a site with reservations could hold a request of one component, though it may
@@ -42,10 +42,14 @@ pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> boo
             ..site.clone()
         })
         .collect();
-    !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
+    !rank_reservable_sites(request, &grid.with_sites(sites)).is_empty()
 }
 
-fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
+fn rank_empty_sites(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    grants: bool,
+) -> Vec<Placement> {
     let of_kind = grid
         .sites()
         .iter()
@@ -90,7 +94,7 @@ pub(super) fn plan_request(
 
 /// Places the components of a request on exactly these resources of these sites: what is left of a
 /// reservation there. `None`: they do not fit, or no such site takes jobs now.
-pub fn place_within(
+pub fn place_on_resources(
     request: &PlacementRequest,
     grid: &GridSnapshot,
     left: &BTreeMap<SiteName, Resources>,

@@ -27,8 +27,8 @@ impl SiteGroup {
         self.sites
             .iter()
             .map(|&other: &usize| {
-                grid.exchange_between(site, other)
-                    .max(grid.exchange_between(other, site))
+                grid.message_time_between(site, other)
+                    .max(grid.message_time_between(other, site))
             })
             .fold(self.slowest, MessageTime::max)
     }

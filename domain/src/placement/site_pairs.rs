@@ -34,7 +34,7 @@ impl<'a> PlacementSearch<'a> {
         remaining: &RemainingResources,
     ) -> Option<SiteChoice> {
         let takes = |&site: &usize| {
-            self.has_all_files(component, site) && self.fits(component, site, remaining)
+            self.has_all_files(component, site) && self.can_place_at(component, site, remaining)
         };
         let request = self.component(component);
         let first = request
@@ -46,7 +46,7 @@ impl<'a> PlacementSearch<'a> {
             Some(content) => self.replicas_of(content).iter().copied().find(takes),
             None => (0..self.grid.sites().len()).find(takes),
         };
-        site.map(|site| SiteChoice::site(site, PlacementRule::AtFiles))
+        site.map(|site| SiteChoice::at_site(site, PlacementRule::AtFiles))
     }
 
     /// Returns the pair whose files arrive first, of those in the table and in `learned`. Ties go
@@ -59,12 +59,12 @@ impl<'a> PlacementSearch<'a> {
     ) -> Option<SiteChoice> {
         let need = self.component(component).resources.processors;
         let left = self.processors_left(component, remaining);
-        let everywhere = self.same_everywhere(component);
+        let everywhere = self.files_needed_everywhere(component);
         let mut best: Option<(SitePairRank, SiteChoice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let pair = match &everywhere {
                 Some(files) => self.nearest_source(files, site, learned),
-                None => self.nearest_source(&self.files_at(component, site), site, learned),
+                None => self.nearest_source(&self.needed_files_at(component, site), site, learned),
             };
             let (time, file_site) = match pair {
                 Some((file_site, time)) => (time, Some(file_site)),
@@ -99,7 +99,7 @@ impl<'a> PlacementSearch<'a> {
         file_site: Option<usize>,
         remaining: &RemainingResources,
     ) -> bool {
-        self.obstacles(
+        self.report_obstacles(
             component,
             site,
             remaining,
@@ -118,7 +118,7 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         site: usize,
     ) -> Option<(usize, DurationMs)> {
-        self.nearest_source(&self.files_at(component, site), site, &[])
+        self.nearest_source(&self.needed_files_at(component, site), site, &[])
     }
 
     fn nearest_source(
@@ -134,7 +134,7 @@ impl<'a> PlacementSearch<'a> {
         let bytes = absent
             .map(|(size, _)| *size)
             .reduce(|sum, size| sum + size)?;
-        self.first_arrival(
+        self.nearest_sender(
             bytes,
             files.sources.iter().copied().filter(|&from: &usize| {
                 self.has_pair(site, from) || learned.contains(&(site, from))
@@ -143,10 +143,10 @@ impl<'a> PlacementSearch<'a> {
         )
     }
 
-    fn files_at(&self, component: usize, site: usize) -> NeededFiles<'_> {
+    fn needed_files_at(&self, component: usize, site: usize) -> NeededFiles<'_> {
         NeededFiles {
             contents: self
-                .needed_at(component, site)
+                .contents_needed_at(component, site)
                 .map(|content: Content| (content.size, self.replicas_of(content)))
                 .collect(),
             sources: self
@@ -157,7 +157,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the files of a component that needs the same ones wherever it runs.
-    fn same_everywhere(&self, component: usize) -> Option<NeededFiles<'_>> {
+    fn files_needed_everywhere(&self, component: usize) -> Option<NeededFiles<'_>> {
         let request = self.component(component);
         let any = self
             .grid
@@ -167,7 +167,7 @@ impl<'a> PlacementSearch<'a> {
         request
             .executable_at
             .is_empty()
-            .then(|| self.files_at(component, any))
+            .then(|| self.needed_files_at(component, any))
     }
 
     /// Returns why the component's files cannot come from one of the sites that hold them all, as
@@ -189,7 +189,7 @@ impl<'a> PlacementSearch<'a> {
             return Some(RefusalReason::NotInHistory);
         }
         self.transfer_time(component, site)?;
-        let first = self.needed_at(component, site).next()?;
+        let first = self.contents_needed_at(component, site).next()?;
         Some(self.missing_replica_reason(first, &holders, site))
     }
 
@@ -199,13 +199,13 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         site: usize,
     ) -> impl Iterator<Item = usize> + '_ {
-        let first = self.needed_at(component, site).next();
+        let first = self.contents_needed_at(component, site).next();
         let holders = first
             .map_or(&[][..], |content| self.replicas_of(content))
             .iter()
             .copied();
         holders.filter(move |from| {
-            self.needed_at(component, site)
+            self.contents_needed_at(component, site)
                 .all(|content| self.replicas_of(content).contains(from))
         })
     }
@@ -223,7 +223,7 @@ impl<'a> PlacementSearch<'a> {
     /// Returns the bytes that must be brought; `None` if everything is there.
     fn missing_bytes(&self, component: usize, site: usize) -> Option<Bytes> {
         let absent = self
-            .needed_at(component, site)
+            .contents_needed_at(component, site)
             .filter(|content| !self.replicas_of(*content).contains(&site));
         absent
             .map(|content| content.size)
@@ -231,7 +231,11 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Lists what the component needs there; nothing at a site that has not answered yet.
-    fn needed_at(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
+    fn contents_needed_at(
+        &self,
+        component: usize,
+        site: usize,
+    ) -> impl Iterator<Item = Content> + '_ {
         let shape = self.grid.sites()[site].shape.as_ref();
         shape
             .into_iter()

@@ -72,7 +72,7 @@ fn place_in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let grid = context.grid.as_queues();
+    let grid = context.grid.with_queues_as_idle();
     let mut remaining = RemainingResources::of_grid(&grid);
     let mut plan = place_by_policy(
         request,
@@ -130,8 +130,13 @@ impl GridSnapshot {
     }
 
     /// Returns the sites as they are for work that may wait in their queues.
-    fn as_queues(&self) -> Self {
-        self.with_sites(self.sites().iter().map(GridSite::as_queue).collect())
+    fn with_queues_as_idle(&self) -> Self {
+        self.with_sites(
+            self.sites()
+                .iter()
+                .map(GridSite::with_queue_as_idle)
+                .collect(),
+        )
     }
 }
 
@@ -141,7 +146,7 @@ impl GridSite {
     }
 
     /// Returns the site with everything that is not ours counted as idle.
-    fn as_queue(&self) -> Self {
+    fn with_queue_as_idle(&self) -> Self {
         let mut site = self.clone();
         site.acceptance = match self.acceptance {
             PlacementAcceptance::Open if !self.has_queue() => {

@@ -57,7 +57,7 @@ impl SiteQuota {
     }
 
     /// Returns the most of each resource that we may ever hold of `total`.
-    pub fn max_of(&self, total: &Resources) -> Resources {
+    pub fn max_resources(&self, total: &Resources) -> Resources {
         Resources {
             processors: self.share_of_total(total.processors.into()) as u32,
             others: total

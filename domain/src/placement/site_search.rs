@@ -9,14 +9,14 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use super::grid::{GridSite, GridSnapshot, PlacementAcceptance, SiteProperties};
 use super::history::SitePairHistory;
-use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
+use super::obstacles::{RememberedObstacle, find_worst_obstacle, report_misfits};
 use super::placement_plan::PlacementPlan;
 use super::placement_request::{ComponentRequest, PlacementRequest};
 use super::reason::{
     PlacementRefusal, RefusalReason, SiteSuitability, SiteVerdict, VerdictObserver,
 };
 use super::remaining::RemainingResources;
-use super::unplaceable::may_try_out;
+use super::unplaceable::may_try_out_any;
 use crate::acquisition::Acquisition;
 use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::{ComponentIndex, SiteName};
@@ -37,7 +37,7 @@ pub struct SiteChoice {
 
 impl SiteChoice {
     /// Chooses a site, with files from where they arrive first.
-    pub fn site(site: usize, rule: PlacementRule) -> Self {
+    pub fn at_site(site: usize, rule: PlacementRule) -> Self {
         Self {
             site,
             file_site: None,
@@ -68,7 +68,7 @@ pub struct PlacementSearch<'a> {
 impl<'a> PlacementSearch<'a> {
     /// Makes a search, with what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
-        Self::of_whole(request, request, tries_out(request, grid), grid)
+        Self::with_whole(request, request, may_try_out_site(request, grid), grid)
     }
 
     /// Makes a search for one site's answer, given the sites with each content of the request. It
@@ -96,16 +96,21 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the search for one of the splits that the request allows.
-    pub(super) fn of_split(&self, split: &'a PlacementRequest) -> Self {
-        Self::of_whole(split, self.whole, self.tries_out, self.grid)
+    pub(super) fn search_of_split(&self, split: &'a PlacementRequest) -> Self {
+        Self::with_whole(split, self.whole, self.tries_out, self.grid)
     }
 
     /// Returns the search on other sites.
-    pub(super) fn on_grid<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
-        PlacementSearch::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
+    pub(super) fn search_on_grid<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
+        PlacementSearch::with_whole(
+            self.request,
+            self.whole,
+            may_try_out_site(self.whole, grid),
+            grid,
+        )
     }
 
-    fn of_whole(
+    fn with_whole(
         request: &'a PlacementRequest,
         whole: &'a PlacementRequest,
         tries_out: bool,
@@ -153,7 +158,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the choice of a component at the site that it names.
-    pub(super) fn at_named(&self, component: usize, site: usize) -> SiteChoice {
+    pub(super) fn choice_at_named_site(&self, component: usize, site: usize) -> SiteChoice {
         let pair = self
             .history
             .and_then(|_| self.nearest_pair(component, site));
@@ -165,8 +170,13 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns true if the component can go to the site now.
-    pub fn fits(&self, component: usize, site: usize, remaining: &RemainingResources) -> bool {
-        self.obstacles(component, site, remaining, &mut |_, _, _| Break(()))
+    pub fn can_place_at(
+        &self,
+        component: usize,
+        site: usize,
+        remaining: &RemainingResources,
+    ) -> bool {
+        self.report_obstacles(component, site, remaining, &mut |_, _, _| Break(()))
             .is_continue()
     }
 
@@ -189,7 +199,7 @@ impl<'a> PlacementSearch<'a> {
             .max()
             .unwrap_or(PlacementRule::NamedSite);
         let placements = chosen.iter().enumerate();
-        let placements = placements.map(|(index, choice)| self.placement(index, *choice));
+        let placements = placements.map(|(index, choice)| self.whole_placement(index, *choice));
         self.plan_from_placements(placements.collect(), rule)
     }
 
@@ -211,13 +221,13 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    pub(super) fn placement(&self, component: usize, choice: SiteChoice) -> Placement {
-        self.placement_of(component, choice, None)
+    pub(super) fn whole_placement(&self, component: usize, choice: SiteChoice) -> Placement {
+        self.build_placement(component, choice, None)
     }
 
     /// Makes the placement of a component; `part` says which part of the described whole it is, if
     /// that was not known before.
-    pub(super) fn placement_of(
+    pub(super) fn build_placement(
         &self,
         component: usize,
         choice: SiteChoice,
@@ -255,11 +265,11 @@ impl<'a> PlacementSearch<'a> {
     ) -> Option<(ContentSource, DurationMs)> {
         let chunk = self.component(component).chunks.get(&content);
         let chunk =
-            chunk.map(|chunk| part.map_or(*chunk, |part| FileChunk::of_part(chunk.of, part)));
+            chunk.map(|chunk| part.map_or(*chunk, |part| FileChunk::for_part(chunk.of, part)));
         let size = chunk.map_or(content.size, |chunk| chunk.length);
         let (from, time) = self.source_site(content, size, choice)?;
         let cut = chunk.filter(|chunk| !chunk.is_whole());
-        let content = chunk.map_or(content, |chunk| chunk.content());
+        let content = chunk.map_or(content, |chunk| chunk.as_content());
         let from = self.grid.sites()[from].name.clone();
         Some((
             ContentSource {
@@ -315,9 +325,9 @@ impl<'a> PlacementSearch<'a> {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
             Some(pool) => remaining.take_of_partition(site, pool.name, &one.resources),
-            None => remaining.take(site, &one.resources),
+            None => remaining.take_component(site, &one.resources),
         }
-        remaining.add_staged(site, self.bounded_contents(component, site));
+        remaining.add_staged(site, self.contents_using_bounded_room(component, site));
     }
 
     /// Reverts [`Search::take`].
@@ -330,13 +340,13 @@ impl<'a> PlacementSearch<'a> {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
             Some(pool) => remaining.return_to_partition(site, pool.name, &one.resources),
-            None => remaining.give_back(site, &one.resources),
+            None => remaining.give_back_component(site, &one.resources),
         }
-        remaining.remove_staged(site, self.bounded_contents(component, site));
+        remaining.remove_staged(site, self.contents_using_bounded_room(component, site));
     }
 
     /// Lists what is staged for a component at a site, if the site bounds the room for that.
-    fn bounded_contents(
+    fn contents_using_bounded_room(
         &self,
         component: usize,
         site: usize,
@@ -377,12 +387,12 @@ impl<'a> PlacementSearch<'a> {
             .iter()
             .copied()
             .filter(|&from| self.grid.sites()[from].serves_files);
-        self.first_arrival(size, readable, to)
+        self.nearest_sender(size, readable, to)
     }
 
     /// Returns the site of these, in order of name, from which this many bytes arrive first, and
     /// the time; equal ones by name.
-    pub(super) fn first_arrival(
+    pub(super) fn nearest_sender(
         &self,
         size: Bytes,
         from: impl Iterator<Item = usize>,
@@ -439,8 +449,10 @@ impl<'a> PlacementSearch<'a> {
         component.site.as_ref().is_none_or(|name| *name == at.name)
             && self.is_open(at)
             && at.shape.is_some()
-            && report_misfits(component, self.whole.time(), at, &mut |_, _, _| Break(()))
-                .is_continue()
+            && report_misfits(component, self.whole.wall_time(), at, &mut |_, _, _| {
+                Break(())
+            })
+            .is_continue()
     }
 
     fn is_open(&self, site: &GridSite) -> bool {
@@ -448,7 +460,7 @@ impl<'a> PlacementSearch<'a> {
             .acceptance
             .hindrance(self.request.may_probe())
             .is_some();
-        !is_closed && site.owner_bar(self.whole.owner()).is_none()
+        !is_closed && site.ban_of_owner(self.whole.owner()).is_none()
     }
 
     /// Returns true if a site where the component has not failed takes the job's placements, could
@@ -460,8 +472,10 @@ impl<'a> PlacementSearch<'a> {
             && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
                     && self.is_open(site)
-                    && report_misfits(component, self.whole.time(), site, &mut |_, _, _| Break(()))
-                        .is_continue()
+                    && report_misfits(component, self.whole.wall_time(), site, &mut |_, _, _| {
+                        Break(())
+                    })
+                    .is_continue()
                     && self.transfer_time(index, at).is_some()
             })
     }
@@ -490,7 +504,9 @@ impl<'a> PlacementSearch<'a> {
             {
                 continue;
             }
-            let worst = worst_of(|report| self.obstacles(component, site, remaining, report));
+            let worst = find_worst_obstacle(|report| {
+                self.report_obstacles(component, site, remaining, report)
+            });
             let Some(worst) = worst else { continue };
             if nearest
                 .as_ref()
@@ -539,7 +555,7 @@ impl<'a> PlacementSearch<'a> {
         remaining: &RemainingResources,
     ) -> SiteVerdict {
         let mut reasons = Vec::new();
-        let _ = self.obstacles(component, index, remaining, &mut |_, _, reason| {
+        let _ = self.report_obstacles(component, index, remaining, &mut |_, _, reason| {
             reasons.push(reason());
             Continue(())
         });
@@ -559,11 +575,11 @@ impl<'a> PlacementSearch<'a> {
 }
 
 /// Sites are seldom tried out, so the job's permission is seldom computed.
-fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+fn may_try_out_site(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     grid.sites()
         .iter()
         .any(|site: &GridSite| site.acceptance == PlacementAcceptance::ProbesOnly)
-        && may_try_out(request, grid.sites())
+        && may_try_out_any(request, grid.sites())
 }
 
 fn sites_with(grid: &GridSnapshot, content: &Content) -> Vec<usize> {

@@ -26,7 +26,7 @@ pub(crate) fn worst_fit() -> PolicyName {
 }
 
 /// An open site with `total` processors of which `idle` are idle.
-pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite {
+pub(crate) fn site_with_resources(name: &str, total: Resources, idle: Resources) -> GridSite {
     GridSite {
         shape: Some(Arc::new(SiteProperties {
             largest_component: total.clone(),
@@ -49,8 +49,8 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
 }
 
 /// An open site of 1,000 processors of which `idle` are idle.
-pub(crate) fn site(name: &str, idle: u32) -> GridSite {
-    site_of(
+pub(crate) fn open_site(name: &str, idle: u32) -> GridSite {
+    site_with_resources(
         name,
         Resources::processors(1_000),
         Resources::processors(idle),
@@ -58,7 +58,7 @@ pub(crate) fn site(name: &str, idle: u32) -> GridSite {
 }
 
 /// Puts a label on a site.
-pub(crate) fn labelled(mut site: GridSite, key: &str, value: &str) -> GridSite {
+pub(crate) fn with_label(mut site: GridSite, key: &str, value: &str) -> GridSite {
     let mut shape = (**site.shape.as_ref().unwrap()).clone();
     shape
         .labels
@@ -70,7 +70,7 @@ pub(crate) fn labelled(mut site: GridSite, key: &str, value: &str) -> GridSite {
 }
 
 /// A file of so many gigabytes, told apart by a number.
-pub(crate) fn file(number: u8, gigabytes: u64) -> Content {
+pub(crate) fn content_of_gigabytes(number: u8, gigabytes: u64) -> Content {
     Content {
         digest: Digest([number; 32]),
         size: Bytes(gigabytes * GB),
@@ -115,15 +115,24 @@ pub(crate) fn request(components: Vec<ComponentRequest>) -> PlacementRequest {
 }
 
 /// The same request under another policy.
-pub(crate) fn under(policy: &str, request: &PlacementRequest) -> PlacementRequest {
+pub(crate) fn with_policy(policy: &str, request: &PlacementRequest) -> PlacementRequest {
     let policy = PolicyName::new(policy).unwrap();
     let components = request.components().to_vec();
     let restartable = request.is_restartable();
-    PlacementRequest::new(policy, request.request().clone(), restartable, components)
+    PlacementRequest::new(
+        policy,
+        request.request_type().clone(),
+        restartable,
+        components,
+    )
 }
 
 /// A flexible request for this total.
-pub(crate) fn flexible(policy: &str, total: u32, bounds: FlexibleBounds) -> PlacementRequest {
+pub(crate) fn flexible_request(
+    policy: &str,
+    total: u32,
+    bounds: FlexibleBounds,
+) -> PlacementRequest {
     let policy = PolicyName::new(policy).unwrap();
     PlacementRequest::new(
         policy,
@@ -142,12 +151,12 @@ pub(crate) fn shares_of(plan: &PlacementPlan) -> Vec<(&str, u32)> {
 }
 
 /// A request for components of these sizes.
-pub(crate) fn sizes(sizes: &[u32]) -> PlacementRequest {
+pub(crate) fn request_of_sizes(sizes: &[u32]) -> PlacementRequest {
     request(sizes.iter().map(|&size| component(size)).collect())
 }
 
 /// Places one request on the whole grid, recording why.
-pub(crate) fn explained(
+pub(crate) fn place_with_recorder(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> (Result<PlacementPlan, PlacementRefusal>, VerdictRecorder) {
@@ -164,11 +173,11 @@ pub(crate) fn explained(
 }
 
 /// Places one request on the whole grid.
-pub(crate) fn placed(
+pub(crate) fn place_on_grid(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    explained(request, grid).0
+    place_with_recorder(request, grid).0
 }
 
 /// Sites of a plan by component.

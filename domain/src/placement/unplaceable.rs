@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::bounded_split::split_largest_first;
 use super::grid::{GridSite, GridSnapshot, PlacementHindrance};
-use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
+use super::obstacles::{RememberedObstacle, find_worst_obstacle, report_misfits};
 use super::placement_request::{ComponentRequest, PlacementRequest};
 use super::reason::RefusalReason;
 use crate::ids::{ComponentIndex, SiteName};
@@ -118,7 +118,7 @@ pub fn check_placeable(
 
 /// Returns true if a job may go to sites that are tried out after errors: it may run twice, or can
 /// go nowhere else, or the sites worth waiting for could never hold all of it together.
-pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
+pub fn may_try_out_any(request: &PlacementRequest, sites: &[GridSite]) -> bool {
     if request.may_probe() {
         return true;
     }
@@ -137,14 +137,16 @@ pub(super) fn check_holds_all(
     if sites.is_empty() {
         return Err(UnplaceableError::NoSites);
     }
-    if let (RequestType::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
+    if let (RequestType::Flexible(bounds), Some(total)) =
+        (request.request_type(), request.total_resources())
+    {
         return check_holds_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
         check_component(
             ComponentIndex(index as u32),
             component,
-            request.time(),
+            request.wall_time(),
             sites,
         )?;
     }
@@ -199,17 +201,18 @@ fn check_holds_split(
         };
     }
     let least = &request.components()[0];
-    check_component(ComponentIndex(0), least, request.time(), sites)?;
+    check_component(ComponentIndex(0), least, request.wall_time(), sites)?;
     let mut usable = Vec::new();
     for site in sites {
         let Some(shape) = &site.shape else {
             return Ok(());
         };
-        if report_misfits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
-            let most = site.quota.max_of(&shape.total);
+        if report_misfits(least, request.wall_time(), site, &mut |_, _, _| Break(())).is_continue()
+        {
+            let most = site.quota.max_resources(&shape.total);
             let largest = &shape.largest_component;
             let processors = most.processors.min(largest.processors);
-            usable.push(total.most_of(processors, |name: &str| {
+            usable.push(total.max_processors_for(processors, |name: &str| {
                 most.other(name).min(largest.other(name))
             }));
         }
@@ -255,7 +258,9 @@ fn check_component(
     }
     let mut nearest: Option<(RememberedObstacle, &SiteName)> = None;
     for site in candidates {
-        let Some(worst) = worst_of(|report| report_misfits(component, time, site, report)) else {
+        let Some(worst) =
+            find_worst_obstacle(|report| report_misfits(component, time, site, report))
+        else {
             return Ok(());
         };
         if nearest
@@ -290,7 +295,7 @@ fn check_together(
         let Some(shape) = &site.shape else {
             return Ok(());
         };
-        available.add(&site.quota.max_of(&shape.total));
+        available.add(&site.quota.max_resources(&shape.total));
     }
     match available.first_shortage(&needed) {
         None => Ok(()),

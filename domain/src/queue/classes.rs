@@ -69,7 +69,7 @@ impl JobClassRule {
 
     /// Returns true if this rule matches every job that `later` matches, so that `later` behind it
     /// never applies.
-    pub fn covers(&self, later: &JobClassRule) -> bool {
+    pub fn covers_rule(&self, later: &JobClassRule) -> bool {
         (self.owner.is_none() || self.owner == later.owner)
             && (self.runner.is_none() || self.runner == later.runner)
             && self.least_wall_time() <= later.least_wall_time()
@@ -138,7 +138,7 @@ impl ClassLimitError {
 ///
 /// # Errors
 /// The class is above what the job's rule allows, and that rule binds the key that asks.
-pub fn class_of(
+pub fn decide_class(
     asked: Priority,
     how: ClassRequest,
     job: &JobClassProperties<'_>,

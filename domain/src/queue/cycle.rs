@@ -34,7 +34,7 @@ impl QueueTurns {
 
     /// Takes one turn of the cycle for the first queue with a job to try; an empty queue takes no
     /// turn (vector QS-5).
-    pub fn take_first_occupied(
+    pub fn take_turn_of_occupied(
         &mut self,
         parameters: &QueueParameters,
         occupied: impl Fn(Priority) -> bool,
@@ -92,7 +92,7 @@ impl QueueTurns {
             return;
         }
         while self.current_class(parameters) != class {
-            let turns = parameters.run_at(self.position);
+            let turns = parameters.turn_count_at(self.position);
             let credit = &mut self.credit[self.current_class(parameters) as usize];
             if *credit < 0 {
                 let paid = i64::from(parameters.turn_processors) * turns as i64;
@@ -121,7 +121,7 @@ impl QueueTurns {
             if parameters.class_at(self.position + ahead) == class {
                 return ahead;
             }
-            ahead += parameters.run_at(self.position + ahead);
+            ahead += parameters.turn_count_at(self.position + ahead);
         }
         0
     }

@@ -18,7 +18,7 @@ pub mod tries;
 pub mod waiting_job;
 
 pub use classes::{
-    AssignedClass, ClassLimitError, ClassRequest, JobClassProperties, JobClassRule, class_of,
+    AssignedClass, ClassLimitError, ClassRequest, JobClassProperties, JobClassRule, decide_class,
 };
 pub use cycle::QueueTurns;
 pub use placement_queues::PlacementQueues;

@@ -13,7 +13,7 @@ use super::waiting_job::{QueueStanding, WaitingCondition, WaitingJob};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{PlacementRequest, SitePairHistory};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -79,7 +79,7 @@ impl PlacementQueues {
     }
 
     /// The processors that the last scan withheld, with the job they are for.
-    pub fn withholding_in_effect(&self) -> Option<&StarvationGuard> {
+    pub fn active_withholding(&self) -> Option<&StarvationGuard> {
         self.starvation_guard.as_ref()
     }
 
@@ -191,7 +191,7 @@ impl PlacementQueues {
     }
 
     /// Returns true if a job waits that has no open proposal.
-    pub fn has_unserved(&self) -> bool {
+    pub fn has_jobs_without_proposal(&self) -> bool {
         self.entries.len() > self.offered
     }
 
@@ -206,7 +206,7 @@ impl PlacementQueues {
     }
 
     /// The number of waiting jobs of a class.
-    pub fn len_of(&self, class: Priority) -> usize {
+    pub fn count_waiting(&self, class: Priority) -> usize {
         self.lengths[class as usize]
     }
 
@@ -326,7 +326,7 @@ impl PlacementQueues {
             JobId(0),
         );
         let &(found, shape, mut entered, mut job) = self.ready.range(from..).next()?;
-        if bug(PlantedBug::Overtake) {
+        if is_planted(PlantedBug::Overtake) {
             let below = (found, WaitingShapeId(shape.0 + 1), Timestamp(0), JobId(0));
             let &(_, _, latest, last) = self.ready.range(..below).next_back()?;
             entered = latest;

@@ -110,10 +110,10 @@ impl QueueParameters {
         if self.turn_processors == 0 {
             return Err(ParameterError::new("turn_processors", 0, "at least 1"));
         }
-        Ok(self.odd_settings())
+        Ok(self.list_odd_settings())
     }
 
-    fn odd_settings(&self) -> Vec<ParameterWarning> {
+    fn list_odd_settings(&self) -> Vec<ParameterWarning> {
         let high = (self.n2 > self.n1).then(|| {
             odd_setting(
                 "n2",
@@ -139,16 +139,16 @@ impl QueueParameters {
 
     /// Returns the queue that has its turn at a position of the cycle.
     pub fn class_at(&self, position: u64) -> Priority {
-        self.class_and_run(position).0
+        self.class_and_turn_count(position).0
     }
 
     /// Returns for how many positions, from this one on, the same queue has its turn within its
     /// round.
-    pub fn run_at(&self, position: u64) -> u64 {
-        self.class_and_run(position).1
+    pub fn turn_count_at(&self, position: u64) -> u64 {
+        self.class_and_turn_count(position).1
     }
 
-    fn class_and_run(&self, position: u64) -> (Priority, u64) {
+    fn class_and_turn_count(&self, position: u64) -> (Priority, u64) {
         let position = position % self.cycle_length().max(1);
         let high = u64::from(self.n_h) * (u64::from(self.n1) + u64::from(self.n2));
         match position.checked_sub(high) {

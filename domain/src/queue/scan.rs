@@ -14,7 +14,7 @@ use crate::placed::PlacementOrigin;
 use crate::placement::{
     self, AnnouncedNeed, BidWithResources, GridSnapshot, PlacementContext, PlacementPlan,
     PlacementRefusal, PlacementRequest, RemainingResources, SilentObserver, SitePairHistory,
-    dominant_refusal, find_policy, takes_bids,
+    dominant_refusal, find_policy, is_placed_by_bids,
 };
 use crate::planted_bugs;
 use crate::units::Timestamp;
@@ -53,8 +53,8 @@ pub struct Proposal {
 pub enum ScanStep {
     /// A plan was made; go on with the same budget.
     Placed(Proposal),
-    /// Sites are to bid for this job before another is tried; [`Scan::resolve_round`] takes the
-    /// outcome. Only if [`Scan::with_rounds`] asks for it.
+    /// Sites are to bid for this job before another is tried; [`Scan::record_round_outcome`] takes the
+    /// outcome. Only if [`Scan::with_bid_rounds`] asks for it.
     Announce(JobId, Arc<PlacementRequest>),
     /// The budget is used up; go on later.
     Yield,
@@ -162,7 +162,7 @@ impl Scan {
 
     /// Makes sites bid for jobs whose policy takes bids, instead of computing here what each of
     /// them would answer.
-    pub fn with_rounds(self) -> Self {
+    pub fn with_bid_rounds(self) -> Self {
         Self {
             rounds: true,
             ..self
@@ -170,7 +170,7 @@ impl Scan {
     }
 
     /// Takes the outcome of the round that was announced for a job.
-    pub fn resolve_round(
+    pub fn record_round_outcome(
         &mut self,
         job: JobId,
         outcome: Result<(PlacementPlan, PlacementOrigin), PlacementRefusal>,
@@ -230,14 +230,17 @@ impl Scan {
     pub fn take_plan(&mut self, request: &PlacementRequest, plan: &PlacementPlan) {
         self.remaining.begin_request();
         let parts = request.components();
-        let placed = request.used_by_plan(plan).zip(&plan.placements).enumerate();
+        let placed = request
+            .resources_of_plan(plan)
+            .zip(&plan.placements)
+            .enumerate();
         for (part, ((site, used), placement)) in placed {
             if let Some(index) = self.grid.index_of(&site) {
                 let component = parts.get(part).or(parts.first());
                 let site = &self.grid.sites()[index];
                 match component.and_then(|component| site.pool_of(component)) {
                     Some(pool) => self.remaining.take_of_partition(index, pool.name, &used),
-                    None => self.remaining.take_at_most(index, &used),
+                    None => self.remaining.take_available(index, &used),
                 }
                 if self.grid.sites()[index].staging_left.is_some() {
                     let contents = placement.sources.iter().map(|source| source.content);
@@ -292,7 +295,7 @@ impl PlacementQueues {
 
     fn take_turn(&mut self) -> Option<Priority> {
         let mut turns = self.turns.clone();
-        let class = turns.take_first_occupied(&self.parameters, |class| self.has_ready(class));
+        let class = turns.take_turn_of_occupied(&self.parameters, |class| self.has_ready(class));
         self.turns = turns;
         class
     }
@@ -304,7 +307,7 @@ impl PlacementQueues {
         }
         loop {
             match scan.stage {
-                ScanStage::Turn(class) => match self.try_class(scan, class, budget) {
+                ScanStage::Turn(class) => match self.try_queue(scan, class, budget) {
                     QueueTryOutcome::Placed(offer) => return ScanStep::Placed(offer),
                     QueueTryOutcome::Announce(job, request) => {
                         return ScanStep::Announce(job, request);
@@ -321,7 +324,7 @@ impl PlacementQueues {
                     None if scan.then_offer => scan.stage = ScanStage::Offer,
                     None => scan.stage = ScanStage::Done,
                 },
-                ScanStage::Offer => match self.offer_by_weight(scan, budget) {
+                ScanStage::Offer => match self.try_queues_by_credit(scan, budget) {
                     QueueTryOutcome::Placed(offer) => return ScanStep::Placed(offer),
                     QueueTryOutcome::Announce(job, request) => {
                         return ScanStep::Announce(job, request);
@@ -343,7 +346,7 @@ impl PlacementQueues {
 
     /// Tries first the queues that have credit. Capacity that none of them can use goes to the
     /// others.
-    fn offer_by_weight(
+    fn try_queues_by_credit(
         &mut self,
         scan: &mut Scan,
         budget: &mut ScanSliceBudget,
@@ -354,7 +357,7 @@ impl PlacementQueues {
                 if self.turns.has_credit(&self.parameters, class) != with_credit {
                     continue;
                 }
-                match self.try_class(scan, class, budget) {
+                match self.try_queue(scan, class, budget) {
                     QueueTryOutcome::Exhausted => {}
                     stop @ (QueueTryOutcome::OutOfBudget | QueueTryOutcome::Announce(..)) => {
                         return stop;
@@ -371,13 +374,13 @@ impl PlacementQueues {
     }
 
     /// Tries a queue, in its order, until a plan is found.
-    fn try_class(
+    fn try_queue(
         &mut self,
         scan: &mut Scan,
         class: Priority,
         budget: &mut ScanSliceBudget,
     ) -> QueueTryOutcome {
-        if !self.fill_lane(scan, class, budget) {
+        if !self.fill_shape_heads(scan, class, budget) {
             return QueueTryOutcome::OutOfBudget;
         }
         while let Some(&Reverse(place)) = scan.lanes[class as usize].heads.peek() {
@@ -388,7 +391,7 @@ impl PlacementQueues {
             let attempted = if scan.refused.contains(&shape) {
                 JobTryOutcome::Refused
             } else if !self.was_ready_since(class, place, scan.arrivals) {
-                self.advance_lane(scan, class, place);
+                self.advance_shape_heads(scan, class, place);
                 continue;
             } else {
                 self.try_job(scan, job, shape, budget)
@@ -399,7 +402,7 @@ impl PlacementQueues {
                 }
                 JobTryOutcome::Placed(offer) => {
                     // Looks up the next of its shape while this one is still indexed.
-                    self.advance_lane(scan, class, place);
+                    self.advance_shape_heads(scan, class, place);
                     self.mark_proposed(job);
                     scan.report.placed += 1;
                     return QueueTryOutcome::Placed(offer);
@@ -423,8 +426,8 @@ impl PlacementQueues {
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend_units(ScanSliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
-        planted_bugs::plan_for(job);
-        let in_messages = scan.rounds && takes_bids(&request);
+        planted_bugs::panic_if_poisoned(job);
+        let in_messages = scan.rounds && is_placed_by_bids(&request);
         let resolved = scan
             .resolved
             .take()
@@ -511,7 +514,12 @@ impl PlacementQueues {
     }
 
     /// Puts the head of each shape into the lane; returns false if the budget ends before.
-    fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut ScanSliceBudget) -> bool {
+    fn fill_shape_heads(
+        &self,
+        scan: &mut Scan,
+        class: Priority,
+        budget: &mut ScanSliceBudget,
+    ) -> bool {
         let lane = &mut scan.lanes[class as usize];
         while !lane.filled {
             if !budget.spend_units(1) {
@@ -529,7 +537,7 @@ impl PlacementQueues {
     }
 
     /// Replaces the head of the lane by the next job of its shape.
-    fn advance_lane(&self, scan: &mut Scan, class: Priority, place: QueuePlace) {
+    fn advance_shape_heads(&self, scan: &mut Scan, class: Priority, place: QueuePlace) {
         let lane = &mut scan.lanes[class as usize];
         lane.heads.pop();
         lane.heads

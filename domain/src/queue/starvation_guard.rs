@@ -10,7 +10,7 @@ use crate::placement::site_search::PlacementSearch;
 use crate::placement::{
     self, GridSnapshot, PlacementContext, PlacementRequest, RemainingResources, SilentObserver,
 };
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may use.
@@ -52,7 +52,7 @@ impl StarvationGuardParameters {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
-        let turn = if bug(PlantedBug::HoardForEver) {
+        let turn = if is_planted(PlantedBug::HoardForEver) {
             past / time / 2 * 2
         } else {
             past / time
@@ -92,7 +92,7 @@ impl PlacementQueues {
         // It takes its turn as every other job does. The refusal stored is the one on the whole
         // grid.
         self.note_refusal(scan, shape, outcome.err()?);
-        let share = if bug(PlantedBug::HoardWhole) {
+        let share = if is_planted(PlantedBug::HoardWhole) {
             PerMillion::ONE
         } else {
             self.parameters.starvation_guard.share
@@ -116,7 +116,7 @@ fn withhold_processors(
 ) -> Vec<(SiteName, u32)> {
     let search = PlacementSearch::new(request, grid);
     let mut taken = vec![0u32; grid.sites().len()];
-    for &component in request.by_size() {
+    for &component in request.components_by_size() {
         let component = component as usize;
         let left = |site: usize| {
             let shape = grid.sites()[site].shape.as_ref();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::JobId;
 use crate::job::job_state::{Job, JobPhase};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 
 /// Sweeps with a limit of runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,7 +23,7 @@ struct SweepGroup {
 
 impl SweepGroups {
     /// Notes the phase of a job. Returns its sweep, if that has a limit.
-    pub fn note_job(&mut self, job: &Job) -> Option<JobId> {
+    pub fn record_phase(&mut self, job: &Job) -> Option<JobId> {
         let task = job.spec.run.task.as_ref()?;
         let limit = task.at_once?;
         let group = self.0.entry(task.group).or_default();
@@ -34,7 +34,7 @@ impl SweepGroups {
             JobPhase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
             JobPhase::Queued { .. } => drop(group.waiting.insert(job.id)),
             JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
-            JobPhase::Placed { .. } if bug(PlantedBug::IgnorePlaced) => {}
+            JobPhase::Placed { .. } if is_planted(PlantedBug::IgnorePlaced) => {}
             _ => drop(group.busy.insert(job.id)),
         }
         Some(task.group)
@@ -51,7 +51,7 @@ impl SweepGroups {
             return BTreeSet::new();
         };
         let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
-        let due = if bug(PlantedBug::IgnoreOffered) {
+        let due = if is_planted(PlantedBug::IgnoreOffered) {
             0
         } else {
             turn.len()

@@ -102,13 +102,13 @@ impl PlacementTries {
         let due = parameters
             .promote_after
             .is_some_and(|after| self.in_class >= after);
-        let up = next_class_up(self.class).filter(|_| due);
+        let up = promoted_class(self.class).filter(|_| due);
         up.map(|to| QueueDecision::Promote { job, to })
     }
 }
 
 /// Returns the class that a promotion leads to; super-low is never promoted (vector PR-2).
-fn next_class_up(class: Priority) -> Option<Priority> {
+fn promoted_class(class: Priority) -> Option<Priority> {
     match class {
         Priority::Low => Some(Priority::High),
         Priority::High => Some(Priority::SuperHigh),

@@ -33,7 +33,7 @@ impl WaitingJob {
             return None;
         };
         // `None`: it waits for reservations, its own or a shared one, and not for a placement.
-        let not_before = job.waits_for_claim()?;
+        let not_before = job.claimable_from()?;
         Some(Self {
             job: job.id,
             priority: job.priority,

@@ -22,7 +22,7 @@ impl StartWindow {
     }
 
     /// Accepts one start and no other: a fixed request.
-    pub fn exactly(start: Timestamp) -> Self {
+    pub fn single_start(start: Timestamp) -> Self {
         Self::new(start, start)
     }
 
@@ -46,7 +46,7 @@ impl StartWindow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationRequest {
     pub resources: Resources,
-    /// Length of the reservation, with all the time it must cover ([`lease_length`]).
+    /// Length of the reservation, with all the time it must cover ([`reservation_length`]).
     pub length: DurationMs,
     /// The starts that are accepted.
     pub window: StartWindow,
@@ -74,7 +74,7 @@ pub enum ReservationAnswer {
 /// Answers a request by what is free: with the earliest start within the window, else with the
 /// earliest one after it.
 pub fn answer_request(timeline: &Timeline, request: &ReservationRequest) -> ReservationAnswer {
-    let Ok(need) = timeline.amounts(&request.resources) else {
+    let Ok(need) = timeline.to_amounts(&request.resources) else {
         return ReservationAnswer::Never;
     };
     let wanted = OpeningRequest::after(request.window.earliest, need, request.length);
@@ -88,7 +88,7 @@ pub fn answer_request(timeline: &Timeline, request: &ReservationRequest) -> Rese
 /// Returns the length of a reservation for a job that may start anywhere within `tolerance`, at a
 /// site whose clock may be off by `skew`, if `lead` is needed before the common start and `margin`
 /// after its wall time.
-pub fn lease_length(
+pub fn reservation_length(
     tolerance: DurationMs,
     skew: DurationMs,
     lead: DurationMs,
@@ -110,35 +110,35 @@ mod tests {
     }
 
     /// 8 processors, of which 6 are taken from 2 to 5.
-    fn site() -> Timeline {
+    fn timeline_with_taken() -> Timeline {
         let mut site = Timeline::new(hour(0), &Resources::processors(8)).unwrap();
-        let taken = site.amounts(&Resources::processors(6)).unwrap();
+        let taken = site.to_amounts(&Resources::processors(6)).unwrap();
         site.book(TimeSpan::new(hour(2), hour(5)), &taken);
         site
     }
 
-    fn ask(processors: u32, hours: u64, window: (u64, u64)) -> ReservationAnswer {
+    fn answer_in_test_site(processors: u32, hours: u64, window: (u64, u64)) -> ReservationAnswer {
         let request = ReservationRequest {
             resources: Resources::processors(processors),
             length: DurationMs(HOUR.0 * hours),
             window: StartWindow::new(hour(window.0), hour(window.1)),
             flexible: false,
         };
-        answer_request(&site(), &request)
+        answer_request(&timeline_with_taken(), &request)
     }
 
     #[test]
     fn the_earliest_start_within_the_window_is_granted() {
         assert_eq!(
-            ask(8, 2, (0, 3)),
+            answer_in_test_site(8, 2, (0, 3)),
             ReservationAnswer::Granted { start: hour(0) }
         );
         assert_eq!(
-            ask(2, 2, (3, 4)),
+            answer_in_test_site(2, 2, (3, 4)),
             ReservationAnswer::Granted { start: hour(3) }
         );
         assert_eq!(
-            ask(8, 2, (1, 5)),
+            answer_in_test_site(8, 2, (1, 5)),
             ReservationAnswer::Granted { start: hour(5) },
             "the last start counts"
         );
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn a_refusal_says_from_when_on_the_same_may_be_granted() {
         assert_eq!(
-            ask(8, 2, (1, 4)),
+            answer_in_test_site(8, 2, (1, 4)),
             ReservationAnswer::NotBefore { next: hour(5) }
         );
         assert_eq!(
-            ask(3, 3, (0, 0)),
+            answer_in_test_site(3, 3, (0, 0)),
             ReservationAnswer::NotBefore { next: hour(5) }
         );
     }
@@ -159,35 +159,38 @@ mod tests {
     #[test]
     fn a_fixed_request_is_granted_at_its_start_or_not_at_all() {
         assert_eq!(
-            ask(8, 1, (1, 1)),
+            answer_in_test_site(8, 1, (1, 1)),
             ReservationAnswer::Granted { start: hour(1) }
         );
         assert_eq!(
-            ask(8, 2, (1, 1)),
+            answer_in_test_site(8, 2, (1, 1)),
             ReservationAnswer::NotBefore { next: hour(5) }
         );
     }
 
     #[test]
     fn what_the_site_does_not_have_is_refused_for_ever() {
-        assert_eq!(ask(9, 1, (0, 99)), ReservationAnswer::Never);
+        assert_eq!(answer_in_test_site(9, 1, (0, 99)), ReservationAnswer::Never);
         let resources = Resources {
             processors: 1,
             others: [("gpus".into(), 1)].into(),
         };
-        let window = StartWindow::exactly(hour(1));
+        let window = StartWindow::single_start(hour(1));
         let request = ReservationRequest {
             resources,
             length: HOUR,
             window,
             flexible: true,
         };
-        assert_eq!(answer_request(&site(), &request), ReservationAnswer::Never);
+        assert_eq!(
+            answer_request(&timeline_with_taken(), &request),
+            ReservationAnswer::Never
+        );
     }
 
     #[test]
     fn nothing_is_granted_in_the_past_or_in_no_window() {
-        let mut site = site();
+        let mut site = timeline_with_taken();
         site.forget_before(hour(6));
         let request = |from, to| ReservationRequest {
             resources: Resources::processors(8),
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn a_lease_lasts_for_all_that_may_pass_before_its_job_has_ended() {
         let minute = |minutes: u64| DurationMs::from_secs(minutes * 60);
-        let length = lease_length(minute(5), minute(1), minute(2), HOUR, minute(10));
+        let length = reservation_length(minute(5), minute(1), minute(2), HOUR, minute(10));
         assert_eq!(length, minute(78));
     }
 }

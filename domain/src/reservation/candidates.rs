@@ -55,7 +55,7 @@ pub enum CandidateState {
 
 impl ReservationCandidate {
     /// Returns the start of a reservation there: the granted one, else the expected one.
-    pub fn start_there(&self) -> Option<Timestamp> {
+    pub fn start_at_site(&self) -> Option<Timestamp> {
         match self.found {
             CandidateState::Granted(start) => Some(start),
             CandidateState::NotAsked => self.expected,
@@ -73,7 +73,7 @@ impl ReservationCandidate {
 
 impl SiteRanking {
     /// Returns the same ranking, predicted from now on, as it was before any site was asked.
-    pub fn restarted_at(&self, now: Timestamp) -> Self {
+    pub fn predicted_from(&self, now: Timestamp) -> Self {
         let candidates = self
             .candidates
             .iter()
@@ -93,7 +93,7 @@ impl SiteRanking {
     /// Predicts the times for a candidate; `None`: nobody knows when it could start there.
     pub fn predict_candidate(&self, candidate: &ReservationCandidate) -> Option<SitePrediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
-        let wait = StartWait::Reserved(candidate.start_there()?);
+        let wait = StartWait::Reserved(candidate.start_at_site()?);
         Some(predict_times(
             candidate.site.clone(),
             self.since,

@@ -223,21 +223,23 @@ mod tests {
         StartWindow::new(Timestamp(earliest), Timestamp(latest))
     }
 
-    fn site(processors: u32, booked: &[(u64, u64, u32)]) -> Timeline {
+    fn timeline_with_bookings(processors: u32, booked: &[(u64, u64, u32)]) -> Timeline {
         let mut site = Timeline::new(Timestamp(0), &Resources::processors(processors)).unwrap();
         for (from, to, processors) in booked {
-            let taken = site.amounts(&Resources::processors(*processors)).unwrap();
+            let taken = site
+                .to_amounts(&Resources::processors(*processors))
+                .unwrap();
             site.book(TimeSpan::new(Timestamp(*from), Timestamp(*to)), &taken);
         }
         site
     }
 
     /// As a site publishes it.
-    fn published(site: &Timeline) -> Vec<FreeSlot> {
+    fn published_slots(site: &Timeline) -> Vec<FreeSlot> {
         let slots = site
             .slots(TimeSpan::new(Timestamp(0), Timestamp(400)), 1_000)
             .into_iter();
-        let free = |slot: &crate::reservation::TimelineSlot| site.kinds().resources(&slot.free);
+        let free = |slot: &crate::reservation::TimelineSlot| site.kinds().to_resources(&slot.free);
         slots
             .map(|slot| FreeSlot {
                 span: slot.span,
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn starts_lie_where_enough_is_free_for_long_enough() {
-        let free = published(&site(8, &[(20, 50, 6)]));
+        let free = published_slots(&timeline_with_bookings(8, &[(20, 50, 6)]));
         let starts = |parts: &EqualParts| -> Vec<(u64, u64, u32)> {
             let found = possible_starts(&free, parts, window(0, 100));
             found
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn free_processors_are_told_from_step_to_step() {
-        let free = published(&site(8, &[(0, 20, 8), (20, 50, 6)]));
+        let free = published_slots(&timeline_with_bookings(8, &[(0, 20, 8), (20, 50, 6)]));
         let told = |free: &[FreeSlot], window: StartWindow| -> Vec<(u64, u32)> {
             free_processors(free, window)
                 .into_iter()
@@ -285,11 +287,15 @@ mod tests {
 
     #[test]
     fn parts_go_to_as_few_sites_as_can_be() {
-        let sites = [site(4, &[]), site(8, &[]), site(4, &[(0, 30, 4)])];
+        let sites = [
+            timeline_with_bookings(4, &[]),
+            timeline_with_bookings(8, &[]),
+            timeline_with_bookings(4, &[(0, 30, 4)]),
+        ];
         let free = sites
             .iter()
             .enumerate()
-            .map(|(at, site)| (name(at), published(site)));
+            .map(|(at, site)| (name(at), published_slots(site)));
         let free: BTreeMap<_, _> = free.collect();
         let found = common_starts(&free, &parts(3, 4, 10), window(0, 50));
         assert_eq!(found.len(), 1);
@@ -299,7 +305,7 @@ mod tests {
         assert_eq!(found[0].window, window(30, 50));
     }
 
-    fn booked() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
+    fn any_bookings() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
         prop::collection::vec((0..60_u64, 1..40_u64, 1..5_u32), 0..6).prop_map(|all| {
             all.into_iter()
                 .map(|(from, long, n)| (from, from + long, n))
@@ -310,12 +316,12 @@ mod tests {
     proptest! {
         #[test]
         fn every_start_agrees_with_what_is_free(
-            booked in prop::collection::vec(booked(), 1..4),
+            booked in prop::collection::vec(any_bookings(), 1..4),
             (count, processors, length) in (1..6_u32, 1..5_u32, 1..30_u64),
         ) {
-            let sites: Vec<Timeline> = booked.iter().map(|booked| site(8, booked)).collect();
+            let sites: Vec<Timeline> = booked.iter().map(|booked| timeline_with_bookings(8, booked)).collect();
             let free: BTreeMap<_, _> =
-                sites.iter().enumerate().map(|(at, site)| (name(at), published(site))).collect();
+                sites.iter().enumerate().map(|(at, site)| (name(at), published_slots(site))).collect();
             let parts = parts(count, processors, length);
             let window = window(5, 90);
             let common = common_starts(&free, &parts, window);

@@ -17,7 +17,7 @@ pub mod reservation_tag;
 pub mod timeline;
 
 pub use agreement::{
-    ReservationAnswer, ReservationRequest, StartWindow, answer_request, lease_length,
+    ReservationAnswer, ReservationRequest, StartWindow, answer_request, reservation_length,
 };
 pub use candidates::{CandidateState, ReservationCandidate, SiteRanking};
 pub use coallocation::{
@@ -28,7 +28,7 @@ pub use common_starts::{
     CommonStarts, EqualParts, FreeSlot, PossibleStarts, common_starts, free_processors,
     possible_starts,
 };
-pub use idle_drops::{IdleDrop, list_ebbs};
+pub use idle_drops::{IdleDrop, list_idle_drops};
 pub use reservation_ledger::{Reservation, ReservationLedger};
 pub use reservation_tag::{ReservationSerial, ReservationTag, ReservationTagError};
 pub use timeline::{

@@ -27,7 +27,7 @@ pub enum ReservationAllowance {
 }
 
 /// Returns this share of a site's processors, rounded down.
-pub fn share_of(processors: u32, share: PerMillion) -> u32 {
+pub fn processor_share(processors: u32, share: PerMillion) -> u32 {
     let part = u64::from(processors) * u64::from(share.0) / u64::from(PerMillion::ONE.0);
     u32::try_from(part).unwrap_or(processors)
 }
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn held(from: u64, to: u64, processors: u32) -> OwnerReservation {
+    fn owner_reservation(from: u64, to: u64, processors: u32) -> OwnerReservation {
         OwnerReservation {
             span: TimeSpan::new(Timestamp(from), Timestamp(to)),
             processors,
@@ -92,31 +92,31 @@ mod tests {
 
     #[test]
     fn what_begins_when_another_ends_is_not_counted_with_it() {
-        let one = [held(10, 20, 3)];
+        let one = [owner_reservation(10, 20, 3)];
         assert_eq!(
-            decide_allowance(&one, held(20, 30, 4), 4),
+            decide_allowance(&one, owner_reservation(20, 30, 4), 4),
             ReservationAllowance::Allowed
         );
         assert_eq!(
-            decide_allowance(&one, held(19, 29, 4), 4),
+            decide_allowance(&one, owner_reservation(19, 29, 4), 4),
             ReservationAllowance::From(Timestamp(20))
         );
         assert_eq!(
-            decide_allowance(&one, held(19, 29, 1), 4),
+            decide_allowance(&one, owner_reservation(19, 29, 1), 4),
             ReservationAllowance::Allowed
         );
         assert_eq!(
-            decide_allowance(&[], held(19, 29, 5), 4),
+            decide_allowance(&[], owner_reservation(19, 29, 5), 4),
             ReservationAllowance::Never
         );
     }
 
     #[test]
     fn a_share_is_rounded_down() {
-        assert_eq!(share_of(16, PerMillion(250_000)), 4);
-        assert_eq!(share_of(7, PerMillion(500_000)), 3);
-        assert_eq!(share_of(u32::MAX, PerMillion::ONE), u32::MAX);
-        assert_eq!(share_of(16, PerMillion(0)), 0);
+        assert_eq!(processor_share(16, PerMillion(250_000)), 4);
+        assert_eq!(processor_share(7, PerMillion(500_000)), 3);
+        assert_eq!(processor_share(u32::MAX, PerMillion::ONE), u32::MAX);
+        assert_eq!(processor_share(16, PerMillion(0)), 0);
     }
 
     proptest! {
@@ -128,13 +128,13 @@ mod tests {
             most in 0..12_u32,
         ) {
             let others: Vec<OwnerReservation> =
-                others.into_iter().map(|(from, length, n)| held(from, from + length, n)).collect();
+                others.into_iter().map(|(from, length, n)| owner_reservation(from, from + length, n)).collect();
             let fits = |from: u64| (from..from + length).all(|time| {
                 let then = others.iter().filter(|o| o.span.from.0 <= time && time < o.span.to.0);
                 then.map(|o| o.processors).sum::<u32>() + processors <= most
             });
             let first = (from..100).find(|from| fits(*from));
-            let said = decide_allowance(&others, held(from, from + length, processors), most);
+            let said = decide_allowance(&others, owner_reservation(from, from + length, processors), most);
             match first {
                 Some(time) if time == from => prop_assert_eq!(said, ReservationAllowance::Allowed),
                 Some(time) => prop_assert_eq!(said, ReservationAllowance::From(Timestamp(time))),

@@ -113,7 +113,7 @@ mod tests {
             .collect()
     }
 
-    fn execution(
+    fn estimated_execution(
         preferences: &RankingPreferences,
         results: &BenchmarkScores,
     ) -> Option<DurationMs> {
@@ -123,7 +123,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
 
     /// Stage-in 30 s, stage-out 10 s.
-    fn at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> SitePrediction {
+    fn predict_at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> SitePrediction {
         predict_times(
             SiteName::new(name).unwrap(),
             NOW,
@@ -133,22 +133,22 @@ mod tests {
         )
     }
 
-    fn three() -> [SitePrediction; 3] {
+    fn three_predictions() -> [SitePrediction; 3] {
         let sites = [
             ("A", 120, 200.0, Some(50.0)),
             ("B", 30, 80.0, Some(100.0)),
             ("C", 0, 150.0, None),
         ];
         sites.map(|(name, wait, b1, b2)| {
-            at(
+            predict_at(
                 name,
                 StartWait::Queue(secs(wait)),
-                execution(&preferences(), &results(b1, b2)),
+                estimated_execution(&preferences(), &results(b1, b2)),
             )
         })
     }
 
-    fn order(predictions: &[SitePrediction]) -> Vec<&str> {
+    fn site_order(predictions: &[SitePrediction]) -> Vec<&str> {
         predictions
             .iter()
             .map(|prediction| prediction.site.as_str())
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn t_1_and_t_2_the_earliest_start_need_not_complete_earliest() {
-        let mut sites = three();
+        let mut sites = three_predictions();
         let times = sites.clone().map(|site| (site.to_start, site.to_delivery));
         let expected = [(150, 560), (60, 570), (30, 740)];
         assert_eq!(
@@ -168,18 +168,18 @@ mod tests {
             rank_sites(&mut sites, RankingObjective::EarliestStart),
             RankingObjective::EarliestStart
         );
-        assert_eq!(order(&sites), ["C", "B", "A"]);
+        assert_eq!(site_order(&sites), ["C", "B", "A"]);
         assert_eq!(
             rank_sites(&mut sites, RankingObjective::EarliestCompletion),
             RankingObjective::EarliestCompletion
         );
-        assert_eq!(order(&sites), ["A", "B", "C"]);
+        assert_eq!(site_order(&sites), ["A", "B", "C"]);
     }
 
     #[test]
     fn t_3_stage_in_and_waiting_overlap_under_a_reservation() {
-        let execution = execution(&preferences(), &results(200.0, Some(50.0)));
-        let reserved = at("A", StartWait::Reserved(NOW + secs(90)), execution);
+        let execution = estimated_execution(&preferences(), &results(200.0, Some(50.0)));
+        let reserved = predict_at("A", StartWait::Reserved(NOW + secs(90)), execution);
         assert_eq!(
             (reserved.to_start, reserved.to_delivery),
             (secs(90), Some(secs(500)))
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn t_5_a_result_of_nothing_counts_as_missing() {
-        let found = execution(&preferences(), &results(0.0, Some(50.0)));
+        let found = estimated_execution(&preferences(), &results(0.0, Some(50.0)));
         assert_eq!(found, Some(secs((1_200 + 500) / 2)));
         assert!(
             [-1.0, f64::NAN, 1e10]
@@ -219,25 +219,28 @@ mod tests {
             run_time: Some(secs(77)),
             ..RankingPreferences::default()
         };
-        assert_eq!(execution(&users, &results(1.0, None)), Some(secs(77)));
         assert_eq!(
-            execution(&RankingPreferences::default(), &results(1.0, None)),
+            estimated_execution(&users, &results(1.0, None)),
+            Some(secs(77))
+        );
+        assert_eq!(
+            estimated_execution(&RankingPreferences::default(), &results(1.0, None)),
             None
         );
-        let mut sites = ["A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), None));
+        let mut sites = ["A", "B"].map(|name| predict_at(name, StartWait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
         assert_eq!(
             rank_sites(&mut sites, RankingObjective::EarliestCompletion),
             RankingObjective::EarliestStart
         );
-        assert_eq!(order(&sites), ["B", "A"]);
+        assert_eq!(site_order(&sites), ["B", "A"]);
     }
 
     #[test]
     fn t_7_equal_sites_come_by_name() {
         let mut sites =
-            ["C", "A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), Some(secs(1))));
+            ["C", "A", "B"].map(|name| predict_at(name, StartWait::Queue(secs(0)), Some(secs(1))));
         rank_sites(&mut sites, RankingObjective::EarliestCompletion);
-        assert_eq!(order(&sites), ["A", "B", "C"]);
+        assert_eq!(site_order(&sites), ["A", "B", "C"]);
     }
 }

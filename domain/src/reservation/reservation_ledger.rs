@@ -47,7 +47,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
     }
 
     /// Lists every reservation, by tag, also those that nobody needs any more.
-    pub fn leases(&self) -> impl Iterator<Item = (&Tag, &Reservation)> {
+    pub fn reservations(&self) -> impl Iterator<Item = (&Tag, &Reservation)> {
         self.leases.iter()
     }
 
@@ -58,7 +58,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
 
     /// Reserves until `expires`, and longer if confirmed in time. A tag that has a reservation
     /// already gets that as the answer: a request that is sent twice reserves once.
-    pub fn request(
+    pub fn request_reservation(
         &mut self,
         tag: Tag,
         request: &ReservationRequest,
@@ -74,7 +74,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         };
         let answer = answer_request(&self.timeline, request);
         if let ReservationAnswer::Granted { start } = answer
-            && let Ok(amounts) = self.timeline.amounts(&request.resources)
+            && let Ok(amounts) = self.timeline.to_amounts(&request.resources)
         {
             let span = TimeSpan::new(start, start + request.length);
             self.timeline.book(span, &amounts);
@@ -119,7 +119,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         lease.number = number;
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
-        let answer = if keeps_start(&supposed, lease, request) {
+        let answer = if can_keep_start(&supposed, lease, request) {
             // Also true of a reservation that has begun, and starts in the past.
             ReservationAnswer::Granted {
                 start: lease.span.from,
@@ -128,7 +128,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
             answer_request(&supposed, request)
         };
         if let ReservationAnswer::Granted { start } = answer
-            && let Ok(amounts) = supposed.amounts(&request.resources)
+            && let Ok(amounts) = supposed.to_amounts(&request.resources)
         {
             let span = TimeSpan::new(start, start + request.length);
             supposed.book(span, &amounts);
@@ -174,7 +174,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
 
     /// Brings the ledger up to `now`: ends unconfirmed reservations whose time is over, and those
     /// that are past. Returns their tags.
-    pub fn advance(&mut self, now: Timestamp) -> Vec<Tag> {
+    pub fn advance_to(&mut self, now: Timestamp) -> Vec<Tag> {
         let over = self.leases.iter().filter(|(_, lease)| {
             lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
         });
@@ -188,11 +188,11 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
 }
 
 /// Returns true if a reservation can become what is asked for and keep its start.
-fn keeps_start(free: &Timeline, lease: &Reservation, request: &ReservationRequest) -> bool {
+fn can_keep_start(free: &Timeline, lease: &Reservation, request: &ReservationRequest) -> bool {
     let from = lease.span.from;
-    request.window == StartWindow::exactly(from)
+    request.window == StartWindow::single_start(from)
         && free
-            .amounts(&request.resources)
+            .to_amounts(&request.resources)
             .is_ok_and(|need| free.is_free(TimeSpan::new(from, from + request.length), &need))
 }
 
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn granted(start: u64) -> ReservationAnswer {
+    fn granted_answer(start: u64) -> ReservationAnswer {
         ReservationAnswer::Granted {
             start: Timestamp(start),
         }
@@ -227,17 +227,20 @@ mod tests {
     fn what_was_granted_to_one_is_refused_to_another() {
         let mut ledger = ledger();
         assert_eq!(
-            ledger.request(1, &request(3, 100, (50, 60)), LATER),
-            granted(50)
+            ledger.request_reservation(1, &request(3, 100, (50, 60)), LATER),
+            granted_answer(50)
         );
         let next = ReservationAnswer::NotBefore {
             next: Timestamp(150),
         };
-        assert_eq!(ledger.request(2, &request(2, 60, (0, 70)), LATER), next);
+        assert_eq!(
+            ledger.request_reservation(2, &request(2, 60, (0, 70)), LATER),
+            next
+        );
         assert_eq!(ledger.find_by_tag(&2), None);
         assert_eq!(
-            ledger.request(2, &request(1, 60, (0, 70)), LATER),
-            granted(0)
+            ledger.request_reservation(2, &request(1, 60, (0, 70)), LATER),
+            granted_answer(0)
         );
     }
 
@@ -245,18 +248,18 @@ mod tests {
     fn a_request_that_is_sent_twice_reserves_once() {
         let mut ledger = ledger();
         assert_eq!(
-            ledger.request(1, &request(4, 10, (0, 0)), LATER),
-            granted(0)
+            ledger.request_reservation(1, &request(4, 10, (0, 0)), LATER),
+            granted_answer(0)
         );
         assert_eq!(
-            ledger.request(2, &request(3, 10, (5, 60)), LATER),
-            granted(10)
+            ledger.request_reservation(2, &request(3, 10, (5, 60)), LATER),
+            granted_answer(10)
         );
         assert_eq!(
-            ledger.request(2, &request(3, 10, (5, 60)), LATER),
-            granted(10)
+            ledger.request_reservation(2, &request(3, 10, (5, 60)), LATER),
+            granted_answer(10)
         );
-        assert_eq!(ledger.leases().count(), 2);
+        assert_eq!(ledger.reservations().count(), 2);
         assert!(ledger.cancel(&2) && !ledger.cancel(&2));
         let all = ledger
             .timeline()
@@ -267,11 +270,11 @@ mod tests {
     #[test]
     fn a_reservation_moves_into_its_own_time_and_stays_if_it_cannot_move() {
         let mut ledger = ledger();
-        ledger.request(1, &request(4, 100, (0, 0)), LATER);
-        ledger.request(2, &request(4, 100, (150, 150)), LATER);
+        ledger.request_reservation(1, &request(4, 100, (0, 0)), LATER);
+        ledger.request_reservation(2, &request(4, 100, (150, 150)), LATER);
         assert_eq!(
             ledger.modify(&1, 1, &request(4, 100, (50, 60))),
-            Some(granted(50))
+            Some(granted_answer(50))
         );
         let before = Reservation {
             number: 2,
@@ -288,36 +291,36 @@ mod tests {
     #[test]
     fn a_change_that_comes_again_after_a_later_one_changes_nothing() {
         let mut ledger = ledger();
-        ledger.request(1, &request(4, 100, (0, 0)), LATER);
+        ledger.request_reservation(1, &request(4, 100, (0, 0)), LATER);
         assert_eq!(
             ledger.modify(&1, 1, &request(4, 100, (50, 60))),
-            Some(granted(50))
+            Some(granted_answer(50))
         );
         assert_eq!(
             ledger.modify(&1, 2, &request(4, 100, (70, 80))),
-            Some(granted(70))
+            Some(granted_answer(70))
         );
         assert_eq!(
             ledger.modify(&1, 1, &request(4, 100, (50, 60))),
-            Some(granted(70))
+            Some(granted_answer(70))
         );
         assert_eq!(ledger.find_by_tag(&1).unwrap().span.from, Timestamp(70));
         assert_eq!(
             ledger.modify(&1, 3, &request(4, 100, (50, 60))),
-            Some(granted(50))
+            Some(granted_answer(50))
         );
     }
 
     #[test]
     fn a_reservation_that_has_begun_can_last_longer_as_far_as_there_is_room() {
         let mut ledger = ledger();
-        ledger.request(1, &request(4, 100, (0, 0)), LATER);
-        ledger.request(2, &request(1, 100, (150, 150)), LATER);
+        ledger.request_reservation(1, &request(4, 100, (0, 0)), LATER);
+        ledger.request_reservation(2, &request(1, 100, (150, 150)), LATER);
         ledger.confirm(&1);
-        ledger.advance(Timestamp(60));
+        ledger.advance_to(Timestamp(60));
         assert_eq!(
             ledger.modify(&1, 1, &request(4, 150, (0, 0))),
-            Some(granted(0))
+            Some(granted_answer(0))
         );
         let refused = ledger.modify(&1, 2, &request(4, 151, (0, 0)));
         assert_eq!(
@@ -331,8 +334,8 @@ mod tests {
             TimeSpan::new(Timestamp(0), Timestamp(150))
         );
         assert_eq!(
-            ledger.request(3, &request(1, 10, (60, 200)), LATER),
-            granted(150)
+            ledger.request_reservation(3, &request(1, 10, (60, 200)), LATER),
+            granted_answer(150)
         );
     }
 
@@ -340,13 +343,13 @@ mod tests {
     fn a_lease_that_is_not_confirmed_ends_by_itself() {
         let mut ledger = ledger();
         for tag in 1..=3 {
-            ledger.request(tag, &request(1, 500, (100, 100)), Timestamp(50));
+            ledger.request_reservation(tag, &request(1, 500, (100, 100)), Timestamp(50));
         }
         assert!(ledger.confirm(&1) && ledger.renew(&2, Timestamp(60)));
-        assert_eq!(ledger.advance(Timestamp(50)), [3]);
-        assert_eq!(ledger.advance(Timestamp(60)), [2]);
+        assert_eq!(ledger.advance_to(Timestamp(50)), [3]);
+        assert_eq!(ledger.advance_to(Timestamp(60)), [2]);
         assert!(!ledger.confirm(&2) && !ledger.renew(&3, LATER));
-        assert_eq!(ledger.advance(Timestamp(599)), []);
-        assert_eq!(ledger.advance(Timestamp(600)), [1]);
+        assert_eq!(ledger.advance_to(Timestamp(599)), []);
+        assert_eq!(ledger.advance_to(Timestamp(600)), [1]);
     }
 }

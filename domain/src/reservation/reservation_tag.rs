@@ -64,13 +64,13 @@ impl FromStr for ReservationTag {
     type Err = ReservationTagError;
 
     fn from_str(text: &str) -> Result<Self, ReservationTagError> {
-        parse_tag(text).ok_or_else(|| ReservationTagError {
+        parse_reservation_tag(text).ok_or_else(|| ReservationTagError {
             text: text.chars().take(80).collect(),
         })
     }
 }
 
-fn parse_tag(text: &str) -> Option<ReservationTag> {
+fn parse_reservation_tag(text: &str) -> Option<ReservationTag> {
     let mut parts = text.strip_prefix('c')?.split('-');
     let tag = ReservationTag {
         instance: parts.next()?.parse().ok()?,

@@ -33,7 +33,7 @@ impl AttemptLaunch {
         site: &SiteName,
         labels: &SiteLabels,
     ) -> Option<Self> {
-        let spec = job.spec_of(index)?;
+        let spec = job.component_spec(index)?;
         let mut launch = Self {
             at_site: spec.program_at(site, labels),
             ..Self::as_described(spec)
@@ -41,7 +41,7 @@ impl AttemptLaunch {
         if job.is_restarted() {
             launch.set_variable(Self::RESTART, "1");
             if let Some(change) = &spec.restart {
-                launch.at_site.apply(change);
+                launch.at_site.apply_override(change);
             }
             let began = job
                 .components

@@ -45,7 +45,7 @@ pub struct RunOptions {
 }
 
 impl SharedDefault for RunOptions {
-    fn usual() -> &'static Self {
+    fn shared_default() -> &'static Self {
         static USUAL: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
         &USUAL
     }

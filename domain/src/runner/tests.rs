@@ -14,7 +14,7 @@ use crate::job::tests::job_world::{JobWorld, spec};
 use crate::labels::SiteLabels;
 use crate::units::DurationMs;
 
-fn sweep(over: SweepSource) -> JobDescription {
+fn sweep_description(over: SweepSource) -> JobDescription {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new("sweep").unwrap());
     let max_bytes = Bytes(u64::MAX);
@@ -29,18 +29,18 @@ fn sweep(over: SweepSource) -> JobDescription {
     }
 }
 
-fn array(text: &str) -> SweepSource {
+fn index_source(text: &str) -> SweepSource {
     SweepSource::Array(text.parse().unwrap())
 }
 
-fn arguments(jobs: &[JobSpec]) -> Vec<String> {
+fn first_arguments(jobs: &[JobSpec]) -> Vec<String> {
     jobs.iter()
         .map(|job| job.components[0].program.unpack().arguments.join(" "))
         .collect()
 }
 
 /// Gives the first component these arguments.
-fn give(spec: &mut JobSpec, arguments: &[&str]) {
+fn set_arguments(spec: &mut JobSpec, arguments: &[&str]) {
     let arguments = arguments.iter().map(|word| (*word).into()).collect();
     spec.components[0]
         .program
@@ -54,8 +54,8 @@ fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
         ("seed".into(), axis(&["1", "2"])),
         ("model".into(), axis(&["a", "b"])),
     ];
-    let mut described = sweep(SweepSource::Grid(axes.into()));
-    give(
+    let mut described = sweep_description(SweepSource::Grid(axes.into()));
+    set_arguments(
         &mut described.spec,
         &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"],
     );
@@ -66,7 +66,7 @@ fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
         "b x1 {{no}} 2",
         "b x2 {{no}} 3",
     ];
-    assert_eq!(arguments(&jobs), expected);
+    assert_eq!(first_arguments(&jobs), expected);
     let tasks = jobs.iter().map(|job| job.run.task.as_ref().unwrap());
     assert!(tasks.clone().map(|task| task.index).eq(0..4));
     assert!(tasks.clone().all(|task| task.count == 4));
@@ -88,7 +88,7 @@ fn an_array_is_written_as_batch_systems_write_it() {
             "{text}"
         );
         assert_eq!(
-            (indices.count(), indices.at_once()),
+            (indices.count(), indices.run_limit()),
             (expected.len() as u64, at_once)
         );
     }
@@ -110,7 +110,7 @@ fn an_array_is_written_as_batch_systems_write_it() {
 
 #[test]
 fn every_text_of_a_component_is_filled_but_shell_lines() {
-    let mut described = sweep(array("7"));
+    let mut described = sweep_description(index_source("7"));
     let component = &mut described.spec.components[0];
     component.program.executable = ExecutableSource::AtSite("/opt/{{index}}/run".into());
     component.program.change_program(|program| {
@@ -153,7 +153,7 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
 #[test]
 fn a_sweep_that_cannot_be_says_why_and_where() {
     let with = |change: fn(&mut JobDescription)| {
-        let mut described = sweep(array("0-9"));
+        let mut described = sweep_description(index_source("0-9"));
         change(&mut described);
         let error = described.into_jobs().unwrap_err();
         (error.job_file_key().to_owned(), error.to_string())
@@ -162,7 +162,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
         move |described: &mut JobDescription| described.sweep.as_mut().unwrap().over = over
     };
     let refused = |over: SweepSource| {
-        let mut described = sweep(array("0-9"));
+        let mut described = sweep_description(index_source("0-9"));
         of(over)(&mut described);
         described.into_jobs().unwrap_err().to_string()
     };
@@ -187,7 +187,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
             "does not end",
         ),
         (
-            with(|d| give(&mut d.spec, &["{{x}}"])),
+            with(|d| set_arguments(&mut d.spec, &["{{x}}"])),
             "component[0].arguments[0]",
             "{{x}} names no parameter",
         ),
@@ -223,7 +223,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
         refused(SweepSource::Grid(axes.into())).contains("at most 1000"),
         "and counts nothing out"
     );
-    let mut twice = sweep(array("0-9%3"));
+    let mut twice = sweep_description(index_source("0-9%3"));
     twice.sweep.as_mut().unwrap().at_once = Some(3);
     assert_eq!(twice.into_jobs(), Err(RunnerError::LimitTwice));
 }
@@ -266,8 +266,8 @@ fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
             ),
             ("big".into(), vec!["z".repeat(LARGE).into()]),
         ];
-        let mut described = sweep(SweepSource::Grid(axes.into()));
-        give(&mut described.spec, &["-c", "{{index}}"]);
+        let mut described = sweep_description(SweepSource::Grid(axes.into()));
+        set_arguments(&mut described.spec, &["-c", "{{index}}"]);
         described.spec.components[0]
             .program
             .change_program(|program| {
@@ -294,8 +294,8 @@ fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
             ),
             ("text".into(), vec!["z".repeat(value).into()]),
         ];
-        let mut described = sweep(SweepSource::Grid(axes.into()));
-        give(&mut described.spec, &["-c", argument]);
+        let mut described = sweep_description(SweepSource::Grid(axes.into()));
+        set_arguments(&mut described.spec, &["-c", argument]);
         described
             .into_jobs()
             .map_err(|error| (error.job_file_key().to_owned(), error.to_string()))
@@ -318,8 +318,8 @@ fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
 
 #[test]
 fn runs_that_would_take_more_memory_than_they_may_are_not_made() {
-    let mut described = sweep(array("0-9"));
-    let each = described.spec.footprint().0;
+    let mut described = sweep_description(index_source("0-9"));
+    let each = described.spec.memory_footprint().0;
     described.max_bytes = Bytes(10 * each);
     assert_eq!(described.clone().into_jobs().unwrap().len(), 10);
     described.max_bytes = Bytes(10 * each - 1);
@@ -336,7 +336,7 @@ type ParameterValues = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;
 #[test]
 fn two_runs_never_register_the_same_file() {
     let with = |name: &str| {
-        let mut described = sweep(array("0-9"));
+        let mut described = sweep_description(index_source("0-9"));
         let site = SiteName::new("delft").unwrap();
         let register = LogicalName::new(name).unwrap();
         let path = RelPath::new("o").unwrap();
@@ -384,7 +384,7 @@ fn what_must_not_run_twice_has_no_restart() {
 }
 
 /// The launch of the first component at a site, of a job that may have been started before.
-fn launch(runner: &str, started: bool, at: &str) -> AttemptLaunch {
+fn prepared_launch(runner: &str, started: bool, at: &str) -> AttemptLaunch {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new(runner).unwrap());
     let group = JobId(7);
@@ -419,7 +419,7 @@ fn launch(runner: &str, started: bool, at: &str) -> AttemptLaunch {
 #[test]
 fn a_first_start_is_no_restart_which_finds_what_was_left_at_its_site() {
     let resume: [Arc<str>; 1] = ["--resume".into()];
-    let first = launch("default", false, "delft");
+    let first = prepared_launch("default", false, "delft");
     assert_eq!(
         (first.earlier, first.at_site.program.arguments.len()),
         (None, 0)
@@ -431,22 +431,25 @@ fn a_first_start_is_no_restart_which_finds_what_was_left_at_its_site() {
             .environment
             .contains_key(AttemptLaunch::RESTART)
     );
-    let again = launch("default", true, "delft");
+    let again = prepared_launch("default", true, "delft");
     assert_eq!(again.earlier, Some(Attempt(3)));
     assert_eq!(again.at_site.program.arguments, resume);
     assert_eq!(
         again.at_site.program.environment[AttemptLaunch::RESTART].as_ref(),
         "1"
     );
-    let elsewhere = launch("default", true, "leiden");
+    let elsewhere = prepared_launch("default", true, "leiden");
     assert_eq!((elsewhere.earlier, elsewhere.lists_hosts), (None, false));
     assert_eq!(elsewhere.at_site.program.arguments, resume);
 }
 
 #[test]
 fn each_runner_tells_its_programs_what_they_need() {
-    assert!(launch("parallel", false, "delft").lists_hosts);
-    let task = launch("sweep", false, "delft").at_site.program.environment;
+    assert!(prepared_launch("parallel", false, "delft").lists_hosts);
+    let task = prepared_launch("sweep", false, "delft")
+        .at_site
+        .program
+        .environment;
     for (name, value) in [
         ("COSPAN_GROUP", "7"),
         ("COSPAN_TASK", "2"),
@@ -469,11 +472,11 @@ proptest! {
         let axis = |length: usize| (0..length).map(|value| value.to_string().into()).collect();
         let axes = lengths.iter().enumerate();
         let axes = axes.map(|(i, length)| (format!("p{i}").into(), axis(*length)));
-        let mut described = sweep(SweepSource::Grid(axes.collect()));
+        let mut described = sweep_description(SweepSource::Grid(axes.collect()));
         let all: Vec<String> = (0..lengths.len()).map(|i| format!("{{{{p{i}}}}}")).collect();
-        give(&mut described.spec, &[&all.join("-"), &other]);
+        set_arguments(&mut described.spec, &[&all.join("-"), &other]);
         let jobs = described.into_jobs().unwrap();
-        let distinct: std::collections::BTreeSet<String> = arguments(&jobs).into_iter().collect();
+        let distinct: std::collections::BTreeSet<String> = first_arguments(&jobs).into_iter().collect();
         prop_assert_eq!(distinct.len(), lengths.iter().product::<usize>());
         prop_assert!(jobs.iter().all(|job| *job.components[0].program.unpack().arguments[1] == *other));
     }
@@ -481,8 +484,8 @@ proptest! {
     /// No text makes the filling panic or loop.
     #[test]
     fn any_text_is_filled_or_refused(text in "[{}a-z ]{0,40}") {
-        let mut described = sweep(array("0-1"));
-        give(&mut described.spec, &[&text]);
+        let mut described = sweep_description(index_source("0-1"));
+        set_arguments(&mut described.spec, &[&text]);
         let _ = described.into_jobs();
     }
 

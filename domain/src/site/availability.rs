@@ -91,11 +91,11 @@ pub fn site_state(
     now: Timestamp,
 ) -> SiteState {
     match list_obstacles(record, contact, held, true, now).first() {
-        None => match free_probes(record, now) {
+        None => match free_probe_count(record, now) {
             None => SiteState::Usable,
             Some(free) => SiteState::Probing {
                 free,
-                any: any_may_probe(record, now),
+                any: any_job_may_probe(record, now),
             },
         },
         Some(SiteObstacle::Draining { empty: true, .. }) => SiteState::Drained,
@@ -110,7 +110,7 @@ pub fn site_state(
         Some(SiteObstacle::ProbesTaken { .. } | SiteObstacle::OnlyRerunnable) => {
             SiteState::Probing {
                 free: 0,
-                any: any_may_probe(record, now),
+                any: any_job_may_probe(record, now),
             }
         }
         Some(SiteObstacle::Frozen { .. }) => SiteState::Frozen,
@@ -151,7 +151,7 @@ pub fn list_obstacles(
 }
 
 /// Returns true if the site's files can be read: it answers, and is not in maintenance.
-pub fn serves_files(record: &SiteRecord, contact: SiteContact, now: Timestamp) -> bool {
+pub fn can_serve_files(record: &SiteRecord, contact: SiteContact, now: Timestamp) -> bool {
     contact.is_answering() && record.window_at(now).is_none()
 }
 
@@ -168,7 +168,7 @@ fn contact_obstacle(contact: SiteContact) -> Option<SiteObstacle> {
 
 /// Returns true if the site has waited so long for jobs that may run twice that any job may try it
 /// out.
-pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
+pub(super) fn any_job_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
     record
         .breaker
         .any_job_may_probe_from()
@@ -176,7 +176,7 @@ pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
 }
 
 fn breaker_obstacle(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<SiteObstacle> {
-    let may_probe = may_probe || any_may_probe(record, now);
+    let may_probe = may_probe || any_job_may_probe(record, now);
     if let Some(forced) = record.forced_at(now) {
         return (!forced.usable).then(|| SiteObstacle::ForcedUnusable {
             by: forced.by.clone(),
@@ -199,7 +199,7 @@ fn breaker_obstacle(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Opt
 }
 
 /// Returns the number of further probes that the site takes; `None` if it takes any component.
-fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
+fn free_probe_count(record: &SiteRecord, now: Timestamp) -> Option<u32> {
     match &record.breaker {
         _ if record.forced_at(now).is_some() => None,
         Breaker::Closed => None,

@@ -188,7 +188,7 @@ pub(super) fn bar_owner(
 
 /// Decides what follows when a probe of our own, or another component meanwhile, shows that the
 /// site works, or the probe has no result. One that failed opens the breaker.
-pub(super) fn decide_site_works(
+pub(super) fn decide_after_site_worked(
     record: &SiteRecord,
     parameters: &SiteParameters,
     outcome: ProbeOutcome,

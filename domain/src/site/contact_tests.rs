@@ -9,7 +9,7 @@ fn parameters() -> ContactParameters {
     }
 }
 
-fn after(results: &[(SiteQueryOutcome, u64)]) -> ContactLog {
+fn log_after(results: &[(SiteQueryOutcome, u64)]) -> ContactLog {
     let mut log = ContactLog::default();
     for (result, secs) in results {
         log.note_result(*result, &parameters(), Timestamp(secs * 1000));
@@ -21,7 +21,7 @@ use SiteQueryOutcome::{Answered, CredentialsExpired, Failed, OutOfOrder};
 
 #[test]
 fn a_failed_query_is_no_information() {
-    let log = after(&[(Answered, 0), (Failed, 10), (Failed, 39)]);
+    let log = log_after(&[(Answered, 0), (Failed, 10), (Failed, 39)]);
     assert_eq!(
         log.contact(),
         SiteContact::Answering {
@@ -33,7 +33,7 @@ fn a_failed_query_is_no_information() {
 
 #[test]
 fn many_failures_at_once_are_not_enough() {
-    let log = after(&[
+    let log = log_after(&[
         (Answered, 0),
         (Failed, 1),
         (Failed, 2),
@@ -45,7 +45,7 @@ fn many_failures_at_once_are_not_enough() {
 
 #[test]
 fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
-    let log = after(&[(Answered, 5), (Failed, 10), (Failed, 20), (Failed, 40)]);
+    let log = log_after(&[(Answered, 5), (Failed, 10), (Failed, 20), (Failed, 40)]);
     let last_answer = Some(Timestamp(5_000));
     assert_eq!(
         log.contact(),
@@ -59,15 +59,15 @@ fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
 
 #[test]
 fn a_site_that_is_down_at_our_start_becomes_unreachable_too() {
-    let log = after(&[(Failed, 0), (Failed, 29)]);
+    let log = log_after(&[(Failed, 0), (Failed, 29)]);
     assert_eq!(log.contact(), SiteContact::NeverAnswered);
-    let log = after(&[(Failed, 0), (Failed, 29), (Failed, 30)]);
+    let log = log_after(&[(Failed, 0), (Failed, 29), (Failed, 30)]);
     assert!(log.contact().unreachable_since().is_some());
 }
 
 #[test]
 fn failures_before_an_answer_do_not_count_after_it() {
-    let log = after(&[
+    let log = log_after(&[
         (Failed, 0),
         (Failed, 30),
         (Answered, 31),
@@ -79,7 +79,7 @@ fn failures_before_an_answer_do_not_count_after_it() {
 
 #[test]
 fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
-    let log = after(&[(Answered, 5), (OutOfOrder, 10)]);
+    let log = log_after(&[(Answered, 5), (OutOfOrder, 10)]);
     let last_answer = Some(Timestamp(5_000));
     assert_eq!(
         log.contact(),
@@ -88,15 +88,15 @@ fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
             last_answer
         }
     );
-    let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Failed, 14)]);
+    let log = log_after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Failed, 14)]);
     assert_eq!(log.contact().unreachable_since(), Some(Timestamp(10_000)));
-    let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Answered, 14)]);
+    let log = log_after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Answered, 14)]);
     assert!(log.contact().is_answering());
 }
 
 #[test]
 fn refused_credentials_are_known_at_once_and_stay_until_it_answers() {
-    let log = after(&[
+    let log = log_after(&[
         (CredentialsExpired, 1),
         (Failed, 10),
         (Failed, 20),
@@ -108,7 +108,7 @@ fn refused_credentials_are_known_at_once_and_stay_until_it_answers() {
             since: Timestamp(1_000)
         }
     );
-    let log = after(&[
+    let log = log_after(&[
         (CredentialsExpired, 1),
         (CredentialsExpired, 9),
         (Answered, 10),
@@ -118,7 +118,7 @@ fn refused_credentials_are_known_at_once_and_stay_until_it_answers() {
 
 #[test]
 fn a_clock_set_back_by_an_hour_does_not_put_off_the_verdict_by_an_hour() {
-    let log = after(&[(Failed, 4000), (Failed, 400), (Failed, 410), (Failed, 430)]);
+    let log = log_after(&[(Failed, 4000), (Failed, 400), (Failed, 410), (Failed, 430)]);
     assert_eq!(log.contact().unreachable_since(), Some(Timestamp(400_000)));
 }
 

@@ -49,7 +49,7 @@ impl IsolationDetector {
             return false;
         }
         *lost_at = Some(now);
-        if self.since.is_some() || !self.cuts_us_off(now) {
+        if self.since.is_some() || !self.is_isolating_loss(now) {
             return false;
         }
         self.since = Some(now);
@@ -76,7 +76,7 @@ impl IsolationDetector {
         self.since.is_some()
     }
 
-    fn cuts_us_off(&self, now: Timestamp) -> bool {
+    fn is_isolating_loss(&self, now: Timestamp) -> bool {
         let losses = self
             .lost_at
             .values()

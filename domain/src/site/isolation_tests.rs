@@ -8,7 +8,7 @@ fn site(i: usize) -> SiteName {
     SiteName::new(&format!("s{i}")).unwrap()
 }
 
-fn watching(sites: usize) -> IsolationDetector {
+fn isolation_of_sites(sites: usize) -> IsolationDetector {
     let mut isolation = IsolationDetector::new(WINDOW);
     (0..sites).for_each(|i| isolation.watch_site(site(i)));
     isolation
@@ -20,7 +20,7 @@ fn at(secs: u64) -> Timestamp {
 
 #[test]
 fn half_of_the_sites_lost_within_the_window_is_our_own_fault() {
-    let mut isolation = watching(4);
+    let mut isolation = isolation_of_sites(4);
     assert!(!isolation.note_loss(&site(0), at(0)));
     assert!(isolation.note_loss(&site(1), at(60)));
     assert_eq!(isolation.isolated_since(), Some(at(60)));
@@ -28,7 +28,7 @@ fn half_of_the_sites_lost_within_the_window_is_our_own_fault() {
 
 #[test]
 fn losses_further_apart_than_the_window_are_the_sites_own() {
-    let mut isolation = watching(4);
+    let mut isolation = isolation_of_sites(4);
     isolation.note_loss(&site(0), at(0));
     isolation.note_loss(&site(1), at(61));
     assert!(!isolation.is_isolated());
@@ -36,9 +36,9 @@ fn losses_further_apart_than_the_window_are_the_sites_own() {
 
 #[test]
 fn the_only_site_of_a_small_grid_never_isolates_us() {
-    let mut isolation = watching(1);
+    let mut isolation = isolation_of_sites(1);
     assert!(!isolation.note_loss(&site(0), at(0)));
-    let mut isolation = watching(2);
+    let mut isolation = isolation_of_sites(2);
     assert!(!isolation.note_loss(&site(0), at(0)));
     assert!(isolation.note_loss(&site(1), at(1)));
 }
@@ -46,7 +46,7 @@ fn the_only_site_of_a_small_grid_never_isolates_us() {
 #[test]
 fn the_first_answer_of_any_site_ends_it() {
     for answering in 0..3 {
-        let mut isolation = watching(3);
+        let mut isolation = isolation_of_sites(3);
         isolation.note_loss(&site(0), at(0));
         isolation.note_loss(&site(1), at(1));
         assert!(isolation.note_answer(&site(answering)));
@@ -57,7 +57,7 @@ fn the_first_answer_of_any_site_ends_it() {
 
 #[test]
 fn sites_that_have_long_been_down_do_not_hide_the_loss_of_all_others() {
-    let mut isolation = watching(6);
+    let mut isolation = isolation_of_sites(6);
     for i in 0..4 {
         isolation.note_loss(&site(i), at(100 * i as u64));
     }
@@ -68,7 +68,7 @@ fn sites_that_have_long_been_down_do_not_hide_the_loss_of_all_others() {
 
 #[test]
 fn a_site_that_is_gone_from_the_configuration_counts_no_more() {
-    let mut isolation = watching(3);
+    let mut isolation = isolation_of_sites(3);
     isolation.note_loss(&site(0), at(0));
     isolation.unwatch_site(&site(0));
     isolation.note_loss(&site(1), at(1));
@@ -87,7 +87,7 @@ enum ContactReport {
     Later(u64),
 }
 
-fn told() -> impl Strategy<Value = Vec<ContactReport>> {
+fn any_reports() -> impl Strategy<Value = Vec<ContactReport>> {
     let one = prop_oneof![
         4 => (0_usize..6).prop_map(ContactReport::Lost),
         2 => (0_usize..6).prop_map(ContactReport::Answered),
@@ -98,8 +98,8 @@ fn told() -> impl Strategy<Value = Vec<ContactReport>> {
 
 proptest! {
     #[test]
-    fn we_are_isolated_from_the_loss_of_half_until_an_answer(sites in 1_usize..7, told in told()) {
-        let mut isolation = watching(sites);
+    fn we_are_isolated_from_the_loss_of_half_until_an_answer(sites in 1_usize..7, told in any_reports()) {
+        let mut isolation = isolation_of_sites(sites);
         let mut lost: Vec<Option<u64>> = vec![None; sites];
         let mut now = 0;
         let mut expected = false;
@@ -127,9 +127,9 @@ proptest! {
 
     #[test]
     fn the_loss_of_all_sites_at_once_is_ours_whatever_was_before(
-        sites in 2_usize..7, told in told(), order in Just((0..7).collect::<Vec<usize>>()).prop_shuffle(),
+        sites in 2_usize..7, told in any_reports(), order in Just((0..7).collect::<Vec<usize>>()).prop_shuffle(),
     ) {
-        let mut isolation = watching(sites);
+        let mut isolation = isolation_of_sites(sites);
         let mut now = 0;
         for one in told {
             match one {

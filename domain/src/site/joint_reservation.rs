@@ -110,7 +110,7 @@ impl JointPartState {
 
 impl SharedReservation {
     /// The state of its parts; one that has none counts as [`JointReservationState::Kept`].
-    pub fn accord(&self) -> JointReservationState {
+    pub fn joint_state(&self) -> JointReservationState {
         self.together
             .map_or(JointReservationState::Kept, |together| together.accord)
     }
@@ -216,7 +216,7 @@ impl<'v> JointReservation<'v> {
     }
 
     /// When the first of the parts that are left ends.
-    pub fn until(&self, now: Timestamp) -> Timestamp {
+    pub fn end(&self, now: Timestamp) -> Timestamp {
         // Each is longer by the distance that their starts may have.
         let shortest = self.relevant_parts(now).map(|part| part.wish.length).min();
         self.start(now) + shortest.unwrap_or_default()
@@ -249,8 +249,8 @@ pub fn next_step<'v>(
         .iter()
         .filter(|part| part.together.is_some() && part.is_live(now));
     let mut steps = parts.filter_map(|part| {
-        let others = PartAmongOthers::others_of(own, part, find);
-        match part.accord() {
+        let others = PartAmongOthers::of_part(own, part, find);
+        match part.joint_state() {
             JointReservationState::Kept => others.follow_changes(now),
             _ if part.home_site() == Some(&own.site) => others.lead_as_root(),
             _ => others.follow_root(),
@@ -275,7 +275,7 @@ struct PartAmongOthers<'p, 'v> {
 }
 
 impl<'p, 'v> PartAmongOthers<'p, 'v> {
-    fn others_of(
+    fn of_part(
         own: &'p SiteRecord,
         part: &'p SharedReservation,
         find: SiteRecordLookup<'_, 'v>,
@@ -305,7 +305,8 @@ impl<'p, 'v> PartAmongOthers<'p, 'v> {
 
     fn settle_step(&self, accord: JointReservationState) -> Option<JointReservationStep> {
         let serial = self.part.serial;
-        (self.part.accord() != accord).then_some(JointReservationStep::Settle { serial, accord })
+        (self.part.joint_state() != accord)
+            .then_some(JointReservationStep::Settle { serial, accord })
     }
 
     /// Moves the root on when all have come as far, and gives all up when one has not.
@@ -314,11 +315,15 @@ impl<'p, 'v> PartAmongOthers<'p, 'v> {
         if let Some(why) = ended {
             return self.after_ended_part(why);
         }
-        match self.part.accord() {
-            JointReservationState::Looking if self.is_all_at(&SharedReservationStage::Granted) => {
+        match self.part.joint_state() {
+            JointReservationState::Looking
+                if self.are_all_at_stage(&SharedReservationStage::Granted) =>
+            {
                 self.settle_step(JointReservationState::Agreed)
             }
-            JointReservationState::Agreed if self.is_all_at(&SharedReservationStage::Confirmed) => {
+            JointReservationState::Agreed
+                if self.are_all_at_stage(&SharedReservationStage::Confirmed) =>
+            {
                 self.settle_step(JointReservationState::Kept)
             }
             _ => None,
@@ -326,7 +331,7 @@ impl<'p, 'v> PartAmongOthers<'p, 'v> {
     }
 
     /// True if all parts are known and at this stage.
-    fn is_all_at(&self, stage: &SharedReservationStage) -> bool {
+    fn are_all_at_stage(&self, stage: &SharedReservationStage) -> bool {
         self.others.len() + 1 == self.part.wish.parts.len()
             && self.part.stage == *stage
             && self.others.iter().all(|(_, other)| other.stage == *stage)
@@ -341,7 +346,7 @@ impl<'p, 'v> PartAmongOthers<'p, 'v> {
         let tries = self.part.together.map_or(0, |together| together.tries);
         let granted = part.granted.unwrap_or(part.wish.window.earliest);
         let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
-        let may = part.accord() == JointReservationState::Looking && tries + 1 < MAX_TRIES;
+        let may = part.joint_state() == JointReservationState::Looking && tries + 1 < MAX_TRIES;
         if may && from <= part.wish.window.latest {
             Some(JointReservationStep::Again {
                 serial: part.serial,
@@ -361,7 +366,7 @@ impl<'p, 'v> PartAmongOthers<'p, 'v> {
         let Some((_, root)) = root else {
             return self.leave_step(SharedReservationEnd::Lost);
         };
-        match (root.accord(), root.end_reason()) {
+        match (root.joint_state(), root.end_reason()) {
             (JointReservationState::Kept, _) => self.settle_step(JointReservationState::Kept),
             (_, Some(why)) => self.leave_step(why.clone()),
             (accord, None) => self.settle_step(accord),
@@ -441,7 +446,7 @@ fn join_step<'v>(
     let is_root = root.home_site() == Some(&home.site) && home.site != own.site;
     if !is_root
         || root.stage != SharedReservationStage::Granted
-        || root.accord() != JointReservationState::Looking
+        || root.joint_state() != JointReservationState::Looking
         || own.shared.iter().any(|part| part.belongs_with(root))
     {
         return None;
@@ -469,7 +474,10 @@ fn join_step<'v>(
 }
 
 /// Returns the events of a step, if it still fits.
-pub(super) fn apply_step(record: &SiteRecord, step: JointReservationStep) -> Vec<SiteEventKind> {
+pub(super) fn events_of_step(
+    record: &SiteRecord,
+    step: JointReservationStep,
+) -> Vec<SiteEventKind> {
     let next = ReservationSerial(record.last_shared.0 + 1);
     let wanted = |wish: SharedReservationTerms, by: KeyName, together: JointPartState| {
         SiteEventKind::SharedWanted {
@@ -546,6 +554,6 @@ pub(super) fn apply_step(record: &SiteRecord, step: JointReservationStep) -> Vec
 
 fn live_part(record: &SiteRecord, serial: ReservationSerial) -> Option<&SharedReservation> {
     record
-        .shared_with(serial)
+        .shared_reservation_numbered(serial)
         .filter(|part| part.end_reason().is_none())
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::{
     ReservationOutcome, ReservationRequest, ReservationSerial, StartWindow, TimeSpan,
 };
@@ -154,14 +154,14 @@ impl SharedReservation {
     }
 
     /// Returns the end for its users.
-    pub fn until(&self) -> Timestamp {
+    pub fn end(&self) -> Timestamp {
         self.start() + self.wish.length
     }
 
     /// Returns the span that the site keeps for it, once it has granted it.
-    pub fn lease(&self) -> Option<TimeSpan> {
+    pub fn reserved_span(&self) -> Option<TimeSpan> {
         self.granted
-            .map(|from| TimeSpan::new(from, from + self.lease_length(self.wish.length)))
+            .map(|from| TimeSpan::new(from, from + self.reserved_length(self.wish.length)))
     }
 
     /// Returns true if jobs can run in it, now or later.
@@ -170,24 +170,24 @@ impl SharedReservation {
             self.stage,
             SharedReservationStage::Confirmed | SharedReservationStage::Extending { .. }
         );
-        kept && self.accord() == JointReservationState::Kept && !self.is_over(now)
+        kept && self.joint_state() == JointReservationState::Kept && !self.is_over(now)
     }
 
     /// Returns true if no job can run in it any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
         matches!(self.stage, SharedReservationStage::Ended(_))
-            || self.lease().is_some_and(|l| l.to <= now)
+            || self.reserved_span().is_some_and(|l| l.to <= now)
     }
 
     /// Returns true if something of it may be at the site, and must not be taken for an orphan.
-    pub fn needs_lease(&self) -> bool {
+    pub fn may_exist_at_site(&self) -> bool {
         !matches!(self.stage, SharedReservationStage::Ended(_))
     }
 
     /// Returns true if jobs of this key may use it.
     pub fn allows_key(&self, key: &KeyName) -> bool {
         let allowed = &self.wish.allowed;
-        allowed.is_empty() || allowed.contains(key) || bug(PlantedBug::LetAllIn)
+        allowed.is_empty() || allowed.contains(key) || is_planted(PlantedBug::LetAllIn)
     }
 
     /// Returns the time when it is cancelled unless a job has used it by then: this long after its
@@ -201,7 +201,7 @@ impl SharedReservation {
 
     /// Returns why no job of this key that waits for it will run in it, if none will. Another
     /// reservation may have taken its name since the job was submitted, and be for other keys.
-    pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
+    pub fn exclusion_reason(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
         if self.is_over(now) || matches!(self.stage, SharedReservationStage::Releasing(_)) {
             Some("has ended")
         } else {
@@ -210,11 +210,13 @@ impl SharedReservation {
     }
 
     /// Returns the next call to the site.
-    pub fn question(&self) -> Option<SharedReservationCall> {
+    pub fn due_call(&self) -> Option<SharedReservationCall> {
         match self.stage {
             SharedReservationStage::Asked => Some(SharedReservationCall::Request),
             // Not before every site has offered its part.
-            SharedReservationStage::Granted if self.accord() == JointReservationState::Looking => {
+            SharedReservationStage::Granted
+                if self.joint_state() == JointReservationState::Looking =>
+            {
                 None
             }
             SharedReservationStage::Granted => Some(SharedReservationCall::Confirm),
@@ -222,23 +224,25 @@ impl SharedReservation {
                 Some(SharedReservationCall::Extend(length))
             }
             SharedReservationStage::Releasing(_) => {
-                (!bug(PlantedBug::KeepShared)).then_some(SharedReservationCall::Release)
+                (!is_planted(PlantedBug::KeepShared)).then_some(SharedReservationCall::Release)
             }
             SharedReservationStage::Confirmed | SharedReservationStage::Ended(_) => None,
         }
     }
 
     /// Builds the request to the site for this length.
-    pub fn request(&self, length: DurationMs) -> ReservationRequest {
+    pub fn build_request(&self, length: DurationMs) -> ReservationRequest {
         ReservationRequest {
             resources: self.wish.resources.clone(),
-            length: self.lease_length(length),
-            window: self.granted.map_or(self.wish.window, StartWindow::exactly),
+            length: self.reserved_length(length),
+            window: self
+                .granted
+                .map_or(self.wish.window, StartWindow::single_start),
             flexible: false,
         }
     }
 
-    fn lease_length(&self, length: DurationMs) -> DurationMs {
+    fn reserved_length(&self, length: DurationMs) -> DurationMs {
         self.wish.lead + length + self.wish.margin
     }
 
@@ -296,12 +300,15 @@ impl SharedReservation {
 
 impl SiteRecord {
     /// Finds the shared reservation with this name that has not ended, else the last that has.
-    pub fn shared_named(&self, name: &ReservationName) -> Option<&SharedReservation> {
+    pub fn shared_reservation_named(&self, name: &ReservationName) -> Option<&SharedReservation> {
         self.shared.iter().rfind(|shared| shared.wish.name == *name)
     }
 
     /// Finds the shared reservation with this number.
-    pub fn shared_with(&self, serial: ReservationSerial) -> Option<&SharedReservation> {
+    pub fn shared_reservation_numbered(
+        &self,
+        serial: ReservationSerial,
+    ) -> Option<&SharedReservation> {
         self.shared.iter().find(|shared| shared.serial == serial)
     }
 
@@ -309,7 +316,7 @@ impl SiteRecord {
     pub fn next_shared_call(&self) -> Option<(&SharedReservation, SharedReservationCall)> {
         self.shared
             .iter()
-            .find_map(|shared| Some((shared, shared.question()?)))
+            .find_map(|shared| Some((shared, shared.due_call()?)))
     }
 
     /// Finds the one of this name that is not over.
@@ -319,7 +326,7 @@ impl SiteRecord {
         now: Timestamp,
     ) -> Result<ReservationSerial, SiteRejection> {
         let shared = self
-            .shared_named(name)
+            .shared_reservation_named(name)
             .filter(|shared| !shared.is_over(now));
         shared
             .map(|shared| shared.serial)
@@ -373,14 +380,14 @@ pub(super) fn decide_extension(
 ) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
     let shared = record
-        .shared_with(serial)
+        .shared_reservation_numbered(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
     if shared.stage != SharedReservationStage::Confirmed
-        || shared.accord() != JointReservationState::Kept
+        || shared.joint_state() != JointReservationState::Kept
     {
         return Err(SiteRejection::ReservationBusy);
     }
-    if until <= shared.until() {
+    if until <= shared.end() {
         return Err(SiteRejection::EndsLater);
     }
     let number = shared.next_extension_number();
@@ -400,7 +407,10 @@ pub(super) fn decide_cancellation(
     by: KeyName,
 ) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
-    match record.shared_with(serial).map(|shared| &shared.stage) {
+    match record
+        .shared_reservation_numbered(serial)
+        .map(|shared| &shared.stage)
+    {
         Some(SharedReservationStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
         Some(_) => Ok(SiteEventKind::SharedCancelled { serial, by }),
     }
@@ -414,10 +424,10 @@ pub(super) fn decide_answer(
     outcome: ReservationOutcome,
 ) -> Vec<SiteEventKind> {
     let waits = record
-        .shared_with(serial)
-        .and_then(SharedReservation::question)
+        .shared_reservation_numbered(serial)
+        .and_then(SharedReservation::due_call)
         == Some(asked);
-    let counts = waits || bug(PlantedBug::AnswerOfBefore);
+    let counts = waits || is_planted(PlantedBug::AnswerOfBefore);
     counts
         .then_some(SiteEventKind::SharedAnswered { serial, outcome })
         .into_iter()
@@ -452,7 +462,7 @@ pub(super) fn decide_missing(
 }
 
 /// Returns the reservation that the site was to keep, and that an event shows to be lost.
-pub(super) fn lost_by<'r>(
+pub(super) fn reservation_lost_by<'r>(
     record: &'r SiteRecord,
     what: &SiteEventKind,
     now: Timestamp,
@@ -462,15 +472,16 @@ pub(super) fn lost_by<'r>(
         SiteEventKind::SharedAnswered { serial, outcome } => (serial, *outcome),
         _ => return None,
     };
-    let before = record
-        .shared_with(*serial)
-        .filter(|shared: &&SharedReservation| {
-            let kept = matches!(
-                shared.stage,
-                SharedReservationStage::Confirmed | SharedReservationStage::Extending { .. }
-            );
-            kept && !shared.is_over(now)
-        })?;
+    let before =
+        record
+            .shared_reservation_numbered(*serial)
+            .filter(|shared: &&SharedReservation| {
+                let kept = matches!(
+                    shared.stage,
+                    SharedReservationStage::Confirmed | SharedReservationStage::Extending { .. }
+                );
+                kept && !shared.is_over(now)
+            })?;
     let mut after = before.clone();
     after.apply_answer(outcome);
     matches!(
@@ -488,7 +499,7 @@ pub(super) fn decide_unused(
     patience: Option<DurationMs>,
     now: Timestamp,
 ) -> Option<SiteEventKind> {
-    let shared = record.shared_with(serial)?;
+    let shared = record.shared_reservation_numbered(serial)?;
     let due = shared
         .no_show_time(patience)
         .filter(|due| *due <= now && !shared.is_over(now));

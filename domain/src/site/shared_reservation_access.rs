@@ -61,7 +61,7 @@ pub(super) fn decide_access(
 ) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
     let shared = record
-        .shared_with(serial)
+        .shared_reservation_numbered(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
     let allowed = access.apply_to(&shared.wish.allowed)?;
     if allowed == shared.wish.allowed {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, KeyName};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::ReservationSerial;
-use crate::site::availability::any_may_probe;
+use crate::site::availability::any_job_may_probe;
 use crate::site::failure::FailureClass;
 use crate::site::shared_reservation::SharedReservation;
 use crate::site::site_command::{OperatorCommand, ProbeOutcome, SiteCommand, SiteRejection};
@@ -81,7 +81,7 @@ pub fn decide(
             kind,
             text,
             details,
-        } => Ok(vec![desk.notification_owed(kind, &text, &details)]),
+        } => Ok(vec![desk.notification_event(kind, &text, &details)]),
         SiteCommand::NotificationSent { id } => {
             let owed = record.owed.iter().any(|notification| notification.id == id);
             Ok(owed
@@ -96,8 +96,8 @@ pub fn decide(
         } => Ok(desk.with_loss_notices(shared_reservation::decide_answer(
             record, serial, asked, outcome,
         ))),
-        SiteCommand::SharedStep(step) => Ok(joint_reservation::apply_step(record, step)),
-        SiteCommand::SharedLookedAt { serial, used } => Ok(desk.check_use(serial, used)),
+        SiteCommand::SharedStep(step) => Ok(joint_reservation::events_of_step(record, step)),
+        SiteCommand::SharedLookedAt { serial, used } => Ok(desk.decide_use_check(serial, used)),
         SiteCommand::SharedMissing { gone, changed } => Ok(desk.with_loss_notices(
             shared_reservation::decide_missing(record, &gone, &changed, now),
         )),
@@ -141,11 +141,11 @@ impl SiteDecider<'_> {
             class,
             detail,
         } = error;
-        if self.record.has_counted(attempt) || !class.charges_site() {
+        if self.record.has_counted_attempt(attempt) || !class.charges_site() {
             return self.drop_probe(attempt);
         }
         let probing = self.is_probing(attempt);
-        let has_erred = self.record.has_moved_count(attempt.job);
+        let has_erred = self.record.has_counted_error_of(attempt.job);
         if isolated || (has_erred && !probing) {
             let mut events = vec![SiteEventKind::ErrorExcused { attempt }];
             events.extend(self.drop_probe(attempt));
@@ -229,7 +229,7 @@ impl SiteDecider<'_> {
             return Vec::new();
         };
         if outcome != ProbeOutcome::Failed {
-            return barred_owners_record::decide_site_works(
+            return barred_owners_record::decide_after_site_worked(
                 self.record,
                 self.parameters,
                 outcome,
@@ -253,7 +253,7 @@ impl SiteDecider<'_> {
     /// A component that ends without an error of the site sets the count to zero. An attempt whose
     /// outcome is known already, or that changes nothing, is not written.
     fn record_success(&self, attempt: AttemptId) -> Vec<SiteEventKind> {
-        if self.record.has_counted(attempt) {
+        if self.record.has_counted_attempt(attempt) {
             return self.drop_probe(attempt);
         }
         let probing = self.is_probing(attempt);
@@ -267,7 +267,7 @@ impl SiteDecider<'_> {
         // The site works, so our own probe is not needed any more.
         let outcome = ProbeOutcome::Succeeded;
         let jitter = PerMillion(0);
-        events.extend(barred_owners_record::decide_site_works(
+        events.extend(barred_owners_record::decide_after_site_worked(
             self.record,
             self.parameters,
             outcome,
@@ -312,7 +312,7 @@ impl SiteDecider<'_> {
                 })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. }
-                if !may_probe && !any_may_probe(self.record, self.now) =>
+                if !may_probe && !any_job_may_probe(self.record, self.now) =>
             {
                 Err(SiteRejection::OnlyRerunnable)
             }
@@ -417,7 +417,7 @@ impl SiteDecider<'_> {
         );
         vec![
             SiteEventKind::BreakerClosed,
-            self.notification_owed(SiteNotificationKind::Usable, &text.into(), &[]),
+            self.notification_event(SiteNotificationKind::Usable, &text.into(), &[]),
         ]
     }
 
@@ -451,19 +451,22 @@ impl SiteDecider<'_> {
                 probe_at: self.now + interval,
                 trips,
             },
-            self.notification_owed(kind, &text.into(), &details),
+            self.notification_event(kind, &text.into(), &details),
         ]
     }
 
     /// Cancels a reservation that no job uses, and notifies the site's administrator.
-    fn check_use(&self, serial: ReservationSerial, used: bool) -> Vec<SiteEventKind> {
+    fn decide_use_check(&self, serial: ReservationSerial, used: bool) -> Vec<SiteEventKind> {
         let patience = self.parameters.no_show;
         let Some(what) =
             shared_reservation::decide_unused(self.record, serial, used, patience, self.now)
         else {
             return Vec::new();
         };
-        let unused = self.record.shared_with(serial).filter(|_| !used);
+        let unused = self
+            .record
+            .shared_reservation_numbered(serial)
+            .filter(|_| !used);
         let told = unused.map(|shared| {
             let name = &shared.wish.name;
             let by = &shared.by;
@@ -473,16 +476,16 @@ impl SiteDecider<'_> {
                 "reservation {name} of {by}: no job made use of its {processors} processors for \
                  {patience} after its start; it is given back"
             );
-            self.notification_owed(SiteNotificationKind::NoShow, &text.into(), &[])
+            self.notification_event(SiteNotificationKind::NoShow, &text.into(), &[])
         });
         [what].into_iter().chain(told).collect()
     }
 
     /// Adds notifications to the site's administrator about reservations that the site has lost.
     fn with_loss_notices(&self, mut happened: Vec<SiteEventKind>) -> Vec<SiteEventKind> {
-        let lost = happened
-            .iter()
-            .filter_map(|what| shared_reservation::lost_by(self.record, what, self.now));
+        let lost = happened.iter().filter_map(|what| {
+            shared_reservation::reservation_lost_by(self.record, what, self.now)
+        });
         let details: Vec<Arc<str>> = lost
             .map(|shared: &SharedReservation| {
                 let name = &shared.wish.name;
@@ -491,14 +494,17 @@ impl SiteDecider<'_> {
                 format!("{name} of {by}, {processors} processors").into()
             })
             .collect();
-        if let Some(first) = details.first().filter(|_| !bug(PlantedBug::LoseInSilence)) {
+        if let Some(first) = details
+            .first()
+            .filter(|_| !is_planted(PlantedBug::LoseInSilence))
+        {
             let site = &self.record.site;
             let more = match details.len() - 1 {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
             let text = format!("site {site} has no more what it was to keep: {first}{more}");
-            happened.push(self.notification_owed(
+            happened.push(self.notification_event(
                 SiteNotificationKind::ReservationLost,
                 &text.into(),
                 &details,
@@ -507,7 +513,7 @@ impl SiteDecider<'_> {
         happened
     }
 
-    fn notification_owed(
+    fn notification_event(
         &self,
         kind: SiteNotificationKind,
         text: &Arc<str>,
@@ -533,19 +539,19 @@ impl SiteDecider<'_> {
     ) -> Result<SiteEventKind, SiteRejection> {
         let operator = &self.record.operator;
         match what {
-            OperatorCommand::Drain => happen_unless(
+            OperatorCommand::Drain => event_unless_done(
                 operator.draining.is_some(),
                 SiteEventKind::DrainOrdered { by },
             ),
-            OperatorCommand::Undrain => happen_unless(
+            OperatorCommand::Undrain => event_unless_done(
                 operator.draining.is_none(),
                 SiteEventKind::DrainLifted { by },
             ),
-            OperatorCommand::Freeze => happen_unless(
+            OperatorCommand::Freeze => event_unless_done(
                 operator.frozen.is_some(),
                 SiteEventKind::FreezeOrdered { by },
             ),
-            OperatorCommand::Thaw => happen_unless(
+            OperatorCommand::Thaw => event_unless_done(
                 operator.frozen.is_none(),
                 SiteEventKind::FreezeLifted { by },
             ),
@@ -571,7 +577,7 @@ impl SiteDecider<'_> {
             OperatorCommand::Force { usable, until } => (self.now < until)
                 .then_some(SiteEventKind::VerdictForced { usable, until, by })
                 .ok_or(SiteRejection::Past),
-            OperatorCommand::Unforce => happen_unless(
+            OperatorCommand::Unforce => event_unless_done(
                 operator.forced.is_none(),
                 SiteEventKind::VerdictReleased { by },
             ),
@@ -608,7 +614,7 @@ impl SiteDecider<'_> {
 }
 
 /// The event, or a rejection if its effect is there already.
-fn happen_unless(already: bool, event: SiteEventKind) -> Result<SiteEventKind, SiteRejection> {
+fn event_unless_done(already: bool, event: SiteEventKind) -> Result<SiteEventKind, SiteRejection> {
     if already {
         Err(SiteRejection::AlreadySo)
     } else {

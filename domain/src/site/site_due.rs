@@ -43,7 +43,7 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let shared = record
         .shared
         .iter()
-        .filter_map(|shared| Some(shared.lease()?.to));
+        .filter_map(|shared| Some(shared.reserved_span()?.to));
     let returns = record.kept_off.iter().map(|kept_off| kept_off.until);
     let given_up = record.own_probe.iter().map(OwnProbe::gives_up_at);
     let owners = returns.chain(given_up);

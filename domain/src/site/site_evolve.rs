@@ -67,14 +67,14 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             forget_errors(record);
             record.own_probe = None;
             record.kept_off.clear();
-            record.operator.reset = Some(order_by(by, at));
+            record.operator.reset = Some(command_origin(by, at));
         }
         what @ (SiteEventKind::OwnProbeWanted { .. }
         | SiteEventKind::OwnProbeEnded { .. }
         | SiteEventKind::OwnerKeptOff { .. }) => {
             barred_owners_record::evolve_owners(record, what, at)
         }
-        SiteEventKind::NotificationOwed(notification) => push_owed(record, notification),
+        SiteEventKind::NotificationOwed(notification) => push_notification(record, notification),
         SiteEventKind::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
         what @ (SiteEventKind::DrainOrdered { .. }
         | SiteEventKind::DrainLifted { .. }
@@ -103,9 +103,9 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
 /// Applies the command of an operator.
 fn apply_operation(operator: &mut OperatorSettings, what: &SiteEventKind, at: Timestamp) {
     match what {
-        SiteEventKind::DrainOrdered { by } => operator.draining = Some(order_by(by, at)),
+        SiteEventKind::DrainOrdered { by } => operator.draining = Some(command_origin(by, at)),
         SiteEventKind::DrainLifted { .. } => operator.draining = None,
-        SiteEventKind::FreezeOrdered { by } => operator.frozen = Some(order_by(by, at)),
+        SiteEventKind::FreezeOrdered { by } => operator.frozen = Some(command_origin(by, at)),
         SiteEventKind::FreezeLifted { .. } => operator.frozen = None,
         SiteEventKind::WindowSet {
             from,
@@ -142,7 +142,7 @@ fn apply_operation(operator: &mut OperatorSettings, what: &SiteEventKind, at: Ti
 fn count_error(record: &mut SiteRecord, error: SiteErrorRecord) {
     record.consecutive_errors = record.consecutive_errors.saturating_add(1);
     remember_attempt(record, error.attempt);
-    if !record.has_moved_count(error.attempt.job) {
+    if !record.has_counted_error_of(error.attempt.job) {
         push_bounded(&mut record.erring_jobs, error.attempt.job, REMEMBERED);
     }
     push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
@@ -165,7 +165,7 @@ pub(super) fn forget_errors(record: &mut SiteRecord) {
     record.reopened_by = None;
 }
 
-fn order_by(by: &KeyName, at: Timestamp) -> CommandOrigin {
+fn command_origin(by: &KeyName, at: Timestamp) -> CommandOrigin {
     CommandOrigin { by: by.clone(), at }
 }
 
@@ -194,14 +194,14 @@ fn add_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
 }
 
 fn remember_attempt(record: &mut SiteRecord, attempt: AttemptId) {
-    if !record.has_counted(attempt) {
+    if !record.has_counted_attempt(attempt) {
         push_bounded(&mut record.counted, attempt, REMEMBERED);
     }
 }
 
 /// Adds a notification that is owed. The newest wins: one that was not sent in time is pushed out,
 /// and counted.
-fn push_owed(record: &mut SiteRecord, notification: &SiteNotification) {
+fn push_notification(record: &mut SiteRecord, notification: &SiteNotification) {
     record.last_notification = record.last_notification.max(notification.id);
     let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);
     record.notifications_dropped = record.notifications_dropped.saturating_add(dropped);

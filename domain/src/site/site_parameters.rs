@@ -47,8 +47,8 @@ impl SiteParameters {
         let bounded = DurationMs(grown.min(self.probe_interval_max.0));
         bounded
             + bounded
-                .scaled(self.probe_spread)
-                .scaled(jitter.min(PerMillion::ONE))
+                .scaled_by(self.probe_spread)
+                .scaled_by(jitter.min(PerMillion::ONE))
     }
 }
 

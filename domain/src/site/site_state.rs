@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::ReservationSerial;
 use crate::site::barred_owners_record::{BarredOwner, OwnProbe};
 use crate::site::failure::FailureClass;
@@ -105,11 +105,11 @@ pub enum Breaker {
 /// site can take needs all of them to start.
 pub fn count_probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
-    if bug(PlantedBug::ProbeMore) {
+    if is_planted(PlantedBug::ProbeMore) {
         return 0;
     }
     // Attempts are ordered by their job.
-    if !bug(PlantedBug::ProbeEach) {
+    if !is_planted(PlantedBug::ProbeEach) {
         jobs.dedup();
     }
     jobs.len() as u32
@@ -282,13 +282,13 @@ impl SiteRecord {
 
     /// Returns true if this attempt's outcome is in the count already. Then a job's owed charge is
     /// settled.
-    pub fn has_counted(&self, attempt: AttemptId) -> bool {
+    pub fn has_counted_attempt(&self, attempt: AttemptId) -> bool {
         self.counted.contains(&attempt)
     }
 
     /// Returns true if an error of this job moves nothing any more: a job whose own doing ends its
     /// attempts must not close a site.
-    pub fn has_moved_count(&self, job: JobId) -> bool {
+    pub fn has_counted_error_of(&self, job: JobId) -> bool {
         self.erring_jobs.contains(&job)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::text;
 use crate::transfer::copy_command::{CopyCommand, CopyRejection, CopySighting, CopyStartAnswer};
 use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryFaultSide};
@@ -46,7 +46,7 @@ pub fn decide(
             .then_some(CopyEventKind::PartialDiscarded { nonce })),
         CopyCommand::DeleteConfirmed { nonce } => match record.phase {
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(desk.is_final().then_some(CopyEventKind::CopyDeleted))
+                Ok(desk.is_hopeless().then_some(CopyEventKind::CopyDeleted))
             }
             _ => Err(CopyRejection::Stale),
         },
@@ -63,7 +63,7 @@ pub fn decide(
                 }))
             }
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(desk.is_final().then_some(CopyEventKind::CopyDeleted))
+                Ok(desk.is_hopeless().then_some(CopyEventKind::CopyDeleted))
             }
             _ => Err(CopyRejection::Stale),
         },
@@ -76,10 +76,15 @@ pub fn decide(
 
 /// Returns the time when an unneeded copy is stopped, deleted or given up; `None` while it is
 /// needed, or while something else has to happen first.
-pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Option<Timestamp> {
+pub(super) fn unneeded_expiry(
+    record: &CopyRecord,
+    parameters: &CopyParameters,
+) -> Option<Timestamp> {
     let since = match record.usage {
         CopyUsage::Unneeded { since } => since,
-        _ if bug(PlantedBug::DeleteNeeded) && matches!(record.phase, CopyPhase::Ready { .. }) => {
+        _ if is_planted(PlantedBug::DeleteNeeded)
+            && matches!(record.phase, CopyPhase::Ready { .. }) =>
+        {
             Timestamp(0)
         }
         _ => return None,
@@ -90,7 +95,7 @@ pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Op
             resume: Some(_), ..
         } => parameters.partial_keep,
         CopyPhase::Copying { .. } => parameters.stop_grace,
-        CopyPhase::Ready { .. } if bug(PlantedBug::KeepCopies) => return None,
+        CopyPhase::Ready { .. } if is_planted(PlantedBug::KeepCopies) => return None,
         CopyPhase::Ready { .. } => parameters.ready_keep,
         CopyPhase::Absent | CopyPhase::Stopping { .. } | CopyPhase::Deleting { .. } => return None,
     };
@@ -105,12 +110,12 @@ struct CopyDecider<'a> {
 
 impl CopyDecider<'_> {
     /// Returns true if missing content stays missing: no try is left that could still bring it.
-    fn is_final(&self) -> bool {
+    fn is_hopeless(&self) -> bool {
         self.record.leftovers.is_empty()
     }
 
     fn expire_unneeded(&self) -> Option<CopyEventKind> {
-        let expires = expires_at(self.record, self.parameters)?;
+        let expires = unneeded_expiry(self.record, self.parameters)?;
         if self.now < expires {
             return None;
         }
@@ -124,7 +129,7 @@ impl CopyDecider<'_> {
 
     /// Checks that the next try may begin: the copy waits for one, is needed, and its time has
     /// come.
-    fn check_turn(&self) -> Result<Option<&CopyTry>, CopyRejection> {
+    fn check_try_due(&self) -> Result<Option<&CopyTry>, CopyRejection> {
         let CopyPhase::Waiting {
             not_before, resume, ..
         } = &self.record.phase
@@ -145,7 +150,7 @@ impl CopyDecider<'_> {
 
     /// Begins a try. A try that ended without blame is resumed if the source is the same again.
     fn begin_try_from(&self, source: CopyTrySource, nonce: TryNonce) -> CopyDecision {
-        let resume = self.check_turn()?;
+        let resume = self.check_try_due()?;
         if self.record.trouble.excluded.contains(&source.site) {
             return Err(CopyRejection::ExcludedSource);
         }
@@ -161,7 +166,7 @@ impl CopyDecider<'_> {
     }
 
     fn note_missing_source(&self, hopeless: bool, detail: &Arc<str>) -> CopyDecision {
-        self.check_turn()?;
+        self.check_try_due()?;
         let retry_at = self.now
             + self
                 .parameters
@@ -183,7 +188,7 @@ impl CopyDecider<'_> {
                 Ok(Some(CopyEventKind::CopyStarted))
             }
             (CopyPhase::Copying { .. }, CopyStartAnswer::Refused(detail)) => Ok(Some(
-                self.failed_try(nonce, TryFaultSide::Destination, &detail),
+                self.decide_failed_try(nonce, TryFaultSide::Destination, &detail),
             )),
             _ => Err(CopyRejection::Stale),
         }
@@ -204,7 +209,7 @@ impl CopyDecider<'_> {
         }
         match seen {
             CopySighting::Complete => Ok(Some(CopyEventKind::CopyCompleted)),
-            CopySighting::Running { .. } if bug(PlantedBug::ReadyEarly) => {
+            CopySighting::Running { .. } if is_planted(PlantedBug::ReadyEarly) => {
                 Ok(Some(CopyEventKind::CopyCompleted))
             }
             _ if !watched => Ok(None),
@@ -217,16 +222,16 @@ impl CopyDecider<'_> {
                 let detail = format!("nothing arrived for {unchanged_for}").into();
                 Ok(Some(match self.blame_after_tries(TryFaultSide::Process) {
                     TryFaultSide::Process => CopyEventKind::CopyStalled { detail },
-                    _ => self.failed_try(nonce, TryFaultSide::Process, &detail),
+                    _ => self.decide_failed_try(nonce, TryFaultSide::Process, &detail),
                 }))
             }
-            CopySighting::Absent => Ok(Some(self.failed_try(
+            CopySighting::Absent => Ok(Some(self.decide_failed_try(
                 nonce,
                 TryFaultSide::Process,
                 &"the copying process is gone".into(),
             ))),
             CopySighting::Failed { blame, detail } => {
-                Ok(Some(self.failed_try(nonce, blame, &detail)))
+                Ok(Some(self.decide_failed_try(nonce, blame, &detail)))
             }
         }
     }
@@ -234,7 +239,12 @@ impl CopyDecider<'_> {
     /// Decides on a failed try. A fault of the source: another replica, at once. Of the process:
     /// again, after a while. Of the destination: the same, and after some tries the jobs get a
     /// report.
-    fn failed_try(&self, nonce: TryNonce, blame: TryFaultSide, detail: &Arc<str>) -> CopyEventKind {
+    fn decide_failed_try(
+        &self,
+        nonce: TryNonce,
+        blame: TryFaultSide,
+        detail: &Arc<str>,
+    ) -> CopyEventKind {
         let trouble = &self.record.trouble;
         let blame = self.blame_after_tries(blame);
         let wait = match blame {

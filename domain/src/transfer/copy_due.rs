@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{Digest, SiteName};
-use crate::planted_bugs::{PlantedBug, bug};
-use crate::transfer::copy_decide::expires_at;
+use crate::planted_bugs::{PlantedBug, is_planted};
+use crate::transfer::copy_decide::unneeded_expiry;
 use crate::transfer::copy_parameters::CopyParameters;
 use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTry, MAX_LEFTOVERS, TryNonce};
 use crate::units::Timestamp;
@@ -67,7 +67,7 @@ impl CopyEffect {
 
 /// Lists the effects that are due.
 pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> Vec<CopyEffect> {
-    let expired = expires_at(record, parameters).filter(|at| *at <= now);
+    let expired = unneeded_expiry(record, parameters).filter(|at| *at <= now);
     let discards = record.leftovers.iter().map(|(nonce, source)| {
         CopyEffect::DiscardPartial(CopyTry {
             source: source.clone(),
@@ -119,7 +119,7 @@ fn due_in_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
 
 /// Returns true if a planted bug deletes copies while they are needed.
 pub fn is_delete_bug_planted() -> bool {
-    bug(PlantedBug::DeleteOvertaken) || bug(PlantedBug::DeleteNeeded)
+    is_planted(PlantedBug::DeleteOvertaken) || is_planted(PlantedBug::DeleteNeeded)
 }
 
 /// Returns the time when something becomes due by the clock alone.
@@ -134,7 +134,7 @@ pub fn next_wake(
     };
     retry
         .into_iter()
-        .chain(expires_at(record, parameters))
+        .chain(unneeded_expiry(record, parameters))
         .filter(|wake| now < *wake)
         .min()
 }

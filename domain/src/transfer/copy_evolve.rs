@@ -66,7 +66,7 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             }
         }
         CopyEventKind::CopyLost { .. } => {
-            leave_latest(record);
+            mark_latest_leftover(record);
             begin_waiting(record, at);
         }
         CopyEventKind::CopyDeleted => finish_deleting(record, at),
@@ -81,7 +81,7 @@ fn complete_copy(record: &mut CopyRecord, nonce: TryNonce, at: Timestamp) {
 }
 
 fn abandon_copy(record: &mut CopyRecord, at: Timestamp) {
-    leave_partial(record);
+    mark_partial_leftover(record);
     match &record.latest {
         None => make_absent(record),
         Some(latest) => {
@@ -101,7 +101,7 @@ fn make_absent(record: &mut CopyRecord) {
 
 fn begin_deleting(record: &mut CopyRecord, at: Timestamp) {
     if let CopyPhase::Ready { nonce, .. } = record.phase {
-        leave_latest(record);
+        mark_latest_leftover(record);
         record.phase = CopyPhase::Deleting { since: at, nonce };
     }
 }
@@ -133,7 +133,7 @@ fn begin_waiting(record: &mut CopyRecord, at: Timestamp) {
 /// Begins a try. One with another nonce replaces a try that could have been resumed.
 fn begin_try(record: &mut CopyRecord, order: &CopyTry, at: Timestamp) {
     if record.current_try() != Some(order) {
-        leave_partial(record);
+        mark_partial_leftover(record);
     }
     record.latest = Some(order.clone());
     record.phase = CopyPhase::Copying {
@@ -156,18 +156,18 @@ fn fail_try(record: &mut CopyRecord, blame: TryFaultSide, detail: &Arc<str>) {
         TryFaultSide::Source => {
             let site = record.current_try().map(|order| order.source.site.clone());
             record.trouble.excluded.extend(site);
-            leave_partial(record);
+            mark_partial_leftover(record);
         }
         TryFaultSide::Destination => {
             record.trouble.destination = record.trouble.destination.saturating_add(1);
             record.trouble.at_destination = true;
-            leave_partial(record);
+            mark_partial_leftover(record);
         }
     }
 }
 
 /// Marks what cannot be resumed as data to discard.
-fn leave_partial(record: &mut CopyRecord) {
+fn mark_partial_leftover(record: &mut CopyRecord) {
     if let Some(order) = record.current_try().cloned() {
         record.leftovers.insert(order.nonce, order.source);
     }
@@ -175,7 +175,7 @@ fn leave_partial(record: &mut CopyRecord) {
 
 /// Notes leftovers of the latest try: content from an earlier one was seen, so data of the latest
 /// may be left.
-fn leave_latest(record: &mut CopyRecord) {
+fn mark_latest_leftover(record: &mut CopyRecord) {
     if let Some(latest) = record.latest.clone() {
         record.leftovers.insert(latest.nonce, latest.source);
     }

@@ -173,7 +173,7 @@ impl CopyRecord {
     }
 
     /// Returns the reason why the jobs that need it cannot have it, while it is given up.
-    pub fn reason_lost(&self) -> Option<CopyLoss> {
+    pub fn loss_reason(&self) -> Option<CopyLoss> {
         let CopyPhase::Waiting { given_up: true, .. } = &self.phase else {
             return None;
         };
@@ -186,7 +186,7 @@ impl CopyRecord {
 
     /// Returns the reason why an output that waits for it stays where it is, after so many
     /// failures.
-    pub fn reason_stranded(&self, max_tries: u32) -> Option<Arc<str>> {
+    pub fn stranding_reason(&self, max_tries: u32) -> Option<Arc<str>> {
         let waits = matches!(self.phase, CopyPhase::Waiting { .. });
         let failed = waits && self.trouble.tries >= max_tries;
         self.trouble.last_error.clone().filter(|_| failed)

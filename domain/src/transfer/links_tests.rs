@@ -18,7 +18,7 @@ fn content(id: u8, gigabytes: u64) -> Content {
     }
 }
 
-fn links(pairs: &[(&str, &str, BitsPerSecond)]) -> LinkBandwidths {
+fn links_of(pairs: &[(&str, &str, BitsPerSecond)]) -> LinkBandwidths {
     pairs
         .iter()
         .map(|(from, to, rate)| (site(from), site(to), *rate))
@@ -33,7 +33,7 @@ fn replicas(names: &[&str]) -> Vec<(SiteName, FilePlace)> {
         .collect()
 }
 
-fn chosen(
+fn chosen_source(
     names: &[&str],
     links: &LinkBandwidths,
     excluded: &[&str],
@@ -47,49 +47,49 @@ fn chosen(
 
 #[test]
 fn the_nearest_replica_is_chosen_not_the_first() {
-    let links = links(&[("a", "x", SLOW), ("b", "x", FAST)]);
+    let links = links_of(&[("a", "x", SLOW), ("b", "x", FAST)]);
     assert_eq!(
-        chosen(&["a", "b"], &links, &[]),
+        chosen_source(&["a", "b"], &links, &[]),
         Some(("b".into(), DurationMs::from_secs(8)))
     );
 }
 
 #[test]
 fn a_replica_at_the_site_itself_costs_nothing_and_needs_no_link() {
-    let links = links(&[("a", "x", FAST)]);
+    let links = links_of(&[("a", "x", FAST)]);
     assert_eq!(
-        chosen(&["a", "x"], &links, &[]),
+        chosen_source(&["a", "x"], &links, &[]),
         Some(("x".into(), DurationMs::ZERO))
     );
 }
 
 #[test]
 fn equally_near_replicas_are_chosen_by_name() {
-    let links = links(&[("b", "x", FAST), ("a", "x", FAST), ("c", "x", FAST)]);
-    assert_eq!(chosen(&["c", "b", "a"], &links, &[]).unwrap().0, "a");
+    let links = links_of(&[("b", "x", FAST), ("a", "x", FAST), ("c", "x", FAST)]);
+    assert_eq!(chosen_source(&["c", "b", "a"], &links, &[]).unwrap().0, "a");
 }
 
 #[test]
 fn a_pair_with_unknown_or_no_bandwidth_is_no_candidate() {
-    let links = links(&[
+    let links = links_of(&[
         ("a", "x", BitsPerSecond(0)),
         ("x", "b", FAST),
         ("c", "x", SLOW),
     ]);
-    assert_eq!(chosen(&["a", "b", "c"], &links, &[]).unwrap().0, "c");
-    assert_eq!(chosen(&["a", "b"], &links, &[]), None);
+    assert_eq!(chosen_source(&["a", "b", "c"], &links, &[]).unwrap().0, "c");
+    assert_eq!(chosen_source(&["a", "b"], &links, &[]), None);
 }
 
 #[test]
 fn an_excluded_source_is_passed_over() {
-    let links = links(&[("a", "x", FAST), ("b", "x", SLOW)]);
-    assert_eq!(chosen(&["a", "b"], &links, &["a"]).unwrap().0, "b");
-    assert_eq!(chosen(&["a", "b"], &links, &["a", "b"]), None);
+    let links = links_of(&[("a", "x", FAST), ("b", "x", SLOW)]);
+    assert_eq!(chosen_source(&["a", "b"], &links, &["a"]).unwrap().0, "b");
+    assert_eq!(chosen_source(&["a", "b"], &links, &["a", "b"]), None);
 }
 
 #[test]
 fn four_gigabytes_over_100_mbit_take_320_seconds() {
-    let links = links(&[("a", "x", SLOW)]);
+    let links = links_of(&[("a", "x", SLOW)]);
     let time = links.transfer_time(&site("a"), &site("x"), Bytes(4 * GB));
     assert_eq!(time, Some(DurationMs::from_secs(320)));
     assert_eq!(
@@ -101,7 +101,7 @@ fn four_gigabytes_over_100_mbit_take_320_seconds() {
 
 #[test]
 fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
-    let links = links(&[("a", "x", FAST), ("b", "x", SLOW)]);
+    let links = links_of(&[("a", "x", FAST), ("b", "x", SLOW)]);
     let a = [site("a"), site("b")];
     let b = [site("b")];
     let x = [site("b"), site("x")];
@@ -127,7 +127,7 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
 
 #[test]
 fn content_that_is_needed_under_two_names_is_moved_once() {
-    let links = links(&[("a", "x", FAST)]);
+    let links = links_of(&[("a", "x", FAST)]);
     let a = [site("a")];
     let need = ContentNeed {
         content: content(1, 1),
@@ -144,7 +144,7 @@ fn content_that_is_needed_under_two_names_is_moved_once() {
 
 #[test]
 fn content_that_cannot_come_makes_the_site_no_candidate() {
-    let links = links(&[("a", "x", FAST)]);
+    let links = links_of(&[("a", "x", FAST)]);
     let a = [site("a")];
     let b = [site("b")];
     let near = ContentNeed {
@@ -164,7 +164,7 @@ fn content_that_cannot_come_makes_the_site_no_candidate() {
 
 #[test]
 fn the_table_lists_what_was_set_in_order_of_names() {
-    let mut links = links(&[("b", "a", SLOW), ("a", "b", SLOW)]);
+    let mut links = links_of(&[("b", "a", SLOW), ("a", "b", SLOW)]);
     links.set_bandwidth(site("b"), site("a"), FAST);
     let listed: Vec<_> = links
         .all_pairs()
@@ -189,9 +189,9 @@ proptest! {
     ) {
         let pairs: Vec<_> = ["a", "b", "c", "d", "e", "f"].into_iter().zip(rates)
             .map(|(name, rate)| (name, "x", rate)).collect();
-        let links = links(&pairs);
-        let choice = chosen(&names, &links, &excluded);
-        prop_assert_eq!(&choice, &chosen(&shuffled, &links, &excluded));
+        let links = links_of(&pairs);
+        let choice = chosen_source(&names, &links, &excluded);
+        prop_assert_eq!(&choice, &chosen_source(&shuffled, &links, &excluded));
         let candidates = names.iter().filter(|name| !excluded.contains(*name)).filter_map(|name| {
             Some((links.transfer_time(&site(name), &site("x"), Bytes(GB))?, name.to_string()))
         });

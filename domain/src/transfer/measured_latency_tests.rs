@@ -4,7 +4,7 @@ use super::*;
 
 const MINUTE: u64 = 60_000;
 
-fn pair() -> (SiteName, SiteName) {
+fn site_pair() -> (SiteName, SiteName) {
     (SiteName::new("A").unwrap(), SiteName::new("B").unwrap())
 }
 
@@ -13,28 +13,28 @@ fn latencies() -> SiteLatencies {
     SiteLatencies::new(DurationMs(10 * MINUTE))
 }
 
-fn known(latencies: &SiteLatencies, now: u64) -> Option<u64> {
-    let (from, to) = pair();
+fn known_latency(latencies: &SiteLatencies, now: u64) -> Option<u64> {
+    let (from, to) = site_pair();
     latencies
         .latency_of(&from, &to, Timestamp(now))
         .map(|measured| measured.latency.0)
 }
 
-fn came_back(latencies: &mut SiteLatencies, us: u64, now: u64) {
-    latencies.add_round_trip(pair(), DurationUs(us), Timestamp(now));
+fn record_round_trip(latencies: &mut SiteLatencies, us: u64, now: u64) {
+    latencies.add_round_trip(site_pair(), DurationUs(us), Timestamp(now));
 }
 
 #[test]
 fn one_measurement_gives_half_of_its_round_trip_until_it_is_too_old() {
     let mut latencies = latencies();
-    came_back(&mut latencies, 840, 0);
-    assert_eq!(known(&latencies, 60 * MINUTE - 1), Some(420));
+    record_round_trip(&mut latencies, 840, 0);
+    assert_eq!(known_latency(&latencies, 60 * MINUTE - 1), Some(420));
     assert_eq!(
-        known(&latencies, 60 * MINUTE),
+        known_latency(&latencies, 60 * MINUTE),
         None,
         "the configured latency counts again"
     );
-    let (from, to) = pair();
+    let (from, to) = site_pair();
     let measured = latencies.latency_of(&from, &to, Timestamp(0)).unwrap();
     assert_eq!(
         latencies.latency_expires_at(&measured),
@@ -50,21 +50,21 @@ fn one_measurement_gives_half_of_its_round_trip_until_it_is_too_old() {
 #[test]
 fn a_measurement_counts_half_as_much_after_each_interval() {
     let mut latencies = latencies();
-    came_back(&mut latencies, 8_000, 0);
-    came_back(&mut latencies, 2_000, 10 * MINUTE);
+    record_round_trip(&mut latencies, 8_000, 0);
+    record_round_trip(&mut latencies, 2_000, 10 * MINUTE);
     // (8 / 2 + 2) ms of round trips with a weight of 1 / 2 + 1, and half of that.
-    assert_eq!(known(&latencies, 10 * MINUTE), Some(2_000));
-    came_back(&mut latencies, 2_000, 30 * MINUTE);
+    assert_eq!(known_latency(&latencies, 10 * MINUTE), Some(2_000));
+    record_round_trip(&mut latencies, 2_000, 30 * MINUTE);
     // (6 / 4 + 2) ms with a weight of 1.5 / 4 + 1.
-    assert_eq!(known(&latencies, 30 * MINUTE), Some(1_272));
+    assert_eq!(known_latency(&latencies, 30 * MINUTE), Some(1_272));
 }
 
 #[test]
 fn after_an_expiry_measurements_are_counted_anew() {
     let mut latencies = latencies();
-    came_back(&mut latencies, 8_000, 0);
-    came_back(&mut latencies, 2_000, 61 * MINUTE);
-    let (from, to) = pair();
+    record_round_trip(&mut latencies, 8_000, 0);
+    record_round_trip(&mut latencies, 2_000, 61 * MINUTE);
+    let (from, to) = site_pair();
     let measured = latencies
         .latency_of(&from, &to, Timestamp(61 * MINUTE))
         .unwrap();
@@ -77,8 +77,8 @@ fn after_an_expiry_measurements_are_counted_anew() {
 #[test]
 fn with_no_interval_nothing_is_measured() {
     let mut off = SiteLatencies::new(DurationMs::ZERO);
-    came_back(&mut off, 8_000, 0);
-    assert_eq!(known(&off, 0), None);
+    record_round_trip(&mut off, 8_000, 0);
+    assert_eq!(known_latency(&off, 0), None);
 }
 
 proptest! {
@@ -91,12 +91,12 @@ proptest! {
         let mut now = 0;
         for &(us, pause) in &trips {
             now += pause;
-            came_back(&mut latencies, us, now);
+            record_round_trip(&mut latencies, us, now);
         }
         let ways = trips.iter().map(|(us, _)| us / 2);
         let least = ways.clone().min().unwrap();
         let most = ways.max().unwrap();
-        let known = known(&latencies, now).unwrap();
+        let known = known_latency(&latencies, now).unwrap();
         // Weights are rounded down in the millionths.
         prop_assert!(known >= least - least / 100_000, "{known} below {least}");
         prop_assert!(known <= most + most / 100_000 + 1, "{known} above {most}");

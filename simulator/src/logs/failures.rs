@@ -15,7 +15,7 @@ use cospan_domain::units::Timestamp;
 use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
 
 use super::complaints::{LogComplaintKind, LogComplaints, UnplacedComplaint};
-use super::source::{LineEndTracker, breaks_off, decode_source, unreadable_error};
+use super::source::{LineEndTracker, decode_source, is_cut_off_error, unreadable_error};
 use super::{LogError, LogReadSettings};
 
 /// The recorded cause of a failure; these are columns of the log.
@@ -89,7 +89,7 @@ impl<'a> FailureLogReader<'a> {
             .from_reader(LineEndTracker::new(plain));
         let names = rows
             .byte_headers()
-            .map_err(|error| unreadable_error(&reading, 0, into_io(error)))?;
+            .map_err(|error| unreadable_error(&reading, 0, to_io_error(error)))?;
         let columns =
             FailureColumns::find_columns(names).map_err(|column| LogError::ColumnMissing {
                 file: reading.file.clone(),
@@ -147,9 +147,9 @@ impl<'a> FailureLogReader<'a> {
     fn next_row(&mut self) -> Result<bool, LogError> {
         let error = match self.rows.read_byte_record(&mut self.row) {
             Ok(is_row) => return Ok(is_row),
-            Err(error) => into_io(error),
+            Err(error) => to_io_error(error),
         };
-        if !breaks_off(&error) {
+        if !is_cut_off_error(&error) {
             return Err(unreadable_error(&self.reading, self.line_number(), error));
         }
         self.record_fault(UnplacedComplaint::new(
@@ -183,7 +183,7 @@ impl Iterator for FailureLogReader<'_> {
 }
 
 /// Converts the error and keeps its kind, which the plain conversion loses.
-fn into_io(error: csv::Error) -> io::Error {
+fn to_io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
@@ -255,7 +255,10 @@ impl FailureColumns {
         let started = parse_date(row, self.started)?;
         let repaired = parse_date(row, self.repaired)?;
         if repaired < started {
-            let dates = (text(row, self.repaired), text(row, self.started));
+            let dates = (
+                column_text(row, self.repaired),
+                column_text(row, self.started),
+            );
             let detail = format!("repaired {}, started {}", dates.0, dates.1);
             return Err(UnplacedComplaint::new(
                 LogComplaintKind::EndBeforeStart,
@@ -267,15 +270,15 @@ impl FailureColumns {
             node,
             started,
             repaired,
-            cause: self.cause(row),
+            cause: self.parse_cause(row),
         }))
     }
 
-    fn cause(&self, row: &ByteRecord) -> FailureCause {
+    fn parse_cause(&self, row: &ByteRecord) -> FailureCause {
         let named = self
             .causes
             .iter()
-            .find(|(column, _)| !text(row, *column).is_empty());
+            .find(|(column, _)| !column_text(row, *column).is_empty());
         named.map_or(FailureCause::NotRecorded, |(_, cause)| *cause)
     }
 }
@@ -286,12 +289,12 @@ fn find_column(names: &ByteRecord, name: &'static str) -> Result<FailureColumn, 
     place.map(|place| FailureColumn(place, name)).ok_or(name)
 }
 
-fn text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
+fn column_text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
 }
 
 fn parse_number(row: &ByteRecord, column: FailureColumn) -> Result<u32, UnplacedComplaint> {
-    let text = text(row, column);
+    let text = column_text(row, column);
     text.parse().map_err(|_| {
         let detail = format!("{} {text:?}", column.1);
         UnplacedComplaint::new(LogComplaintKind::NotANumber, detail)
@@ -299,7 +302,7 @@ fn parse_number(row: &ByteRecord, column: FailureColumn) -> Result<u32, Unplaced
 }
 
 fn parse_date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, UnplacedComplaint> {
-    let text = text(row, column);
+    let text = column_text(row, column);
     if text.is_empty() {
         return Err(UnplacedComplaint::new(
             LogComplaintKind::UnknownTime,

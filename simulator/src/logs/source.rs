@@ -44,14 +44,14 @@ pub(super) fn decode_source<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn B
 }
 
 /// Returns true if `error` means that the stream breaks off, not that it is damaged.
-pub(super) fn breaks_off(error: &io::Error) -> bool {
+pub(super) fn is_cut_off_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// The next line, or why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextLogLine {
-    /// A line; see [`LogLines::text`].
+    /// A line; see [`LogLines::line_text`].
     Line {
         /// False for a last line without line end.
         ended: bool,
@@ -84,7 +84,7 @@ impl<'a> LogLines<'a> {
     }
 
     /// Goes to the next line. After a cut or the end, stays there.
-    pub(super) fn advance(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
+    pub(super) fn next_line(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
         let found = match self.last {
             Some(found) if self.again => found,
             Some(end @ (NextLogLine::Cut | NextLogLine::End)) => end,
@@ -95,18 +95,18 @@ impl<'a> LogLines<'a> {
         Ok(found)
     }
 
-    /// Makes the next [`LogLines::advance`] return the same result again.
+    /// Makes the next [`LogLines::next_line`] return the same result again.
     pub(super) fn step_back(&mut self) {
         self.again = true;
     }
 
     /// Returns the present line, without its end; bytes that are not UTF-8 are replaced.
-    pub(super) fn text(&self) -> Cow<'_, str> {
+    pub(super) fn line_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.buffer.trim_ascii())
     }
 
     /// Returns the present line's number, from 1.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn line_number(&self) -> u64 {
         self.number
     }
 
@@ -133,7 +133,7 @@ impl<'a> LogLines<'a> {
                     ended: self.buffer.ends_with(b"\n"),
                 })
             }
-            Err(error) if breaks_off(&error) => {
+            Err(error) if is_cut_off_error(&error) => {
                 self.number += u64::from(!self.buffer.is_empty());
                 Ok(NextLogLine::Cut)
             }

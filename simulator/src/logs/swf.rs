@@ -97,7 +97,7 @@ impl<'a> SwfReader<'a> {
             last: None,
             is_done: false,
         };
-        reader.advance()?;
+        reader.next_job_line()?;
         reader.lines.step_back();
         Ok(reader)
     }
@@ -114,13 +114,13 @@ impl<'a> SwfReader<'a> {
     }
 
     /// Goes to the next job line, past comments and blank lines.
-    fn advance(&mut self) -> Result<NextLogLine, LogError> {
+    fn next_job_line(&mut self) -> Result<NextLogLine, LogError> {
         loop {
-            let found = self.lines.advance(&self.reading)?;
+            let found = self.lines.next_line(&self.reading)?;
             let NextLogLine::Line { .. } = found else {
                 return Ok(found);
             };
-            let text = self.lines.text();
+            let text = self.lines.line_text();
             match text.strip_prefix(';') {
                 Some(comment) => self.header.read_comment(comment),
                 None if text.is_empty() => {}
@@ -131,7 +131,7 @@ impl<'a> SwfReader<'a> {
 
     fn next_job(&mut self) -> Result<Option<SwfJob>, LogError> {
         loop {
-            let is_ended = match self.advance()? {
+            let is_ended = match self.next_job_line()? {
                 NextLogLine::Line { ended } => ended,
                 NextLogLine::Cut => {
                     self.record_fault(UnplacedComplaint::new(
@@ -142,8 +142,9 @@ impl<'a> SwfReader<'a> {
                 }
                 NextLogLine::End => return self.check_end(),
             };
-            match row::parse_line(&self.lines.text()).and_then(|job| self.check_size(job)) {
-                Err(fault) if !is_ended && is_half_a_line(&fault) => {
+            match row::parse_job_line(&self.lines.line_text()).and_then(|job| self.check_size(job))
+            {
+                Err(fault) if !is_ended && may_be_half_a_line(&fault) => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
                     self.record_fault(UnplacedComplaint::new(LogComplaintKind::Truncated, detail))?;
                 }
@@ -211,12 +212,12 @@ impl<'a> SwfReader<'a> {
 
     fn record_fault(&mut self, fault: UnplacedComplaint) -> Result<(), LogError> {
         self.complaints
-            .record_complaint(fault.at_line(self.lines.number()), &self.reading)
+            .record_complaint(fault.at_line(self.lines.line_number()), &self.reading)
     }
 }
 
 /// Returns true for a fault that half a line would show.
-fn is_half_a_line(fault: &UnplacedComplaint) -> bool {
+fn may_be_half_a_line(fault: &UnplacedComplaint) -> bool {
     matches!(
         fault.kind,
         LogComplaintKind::ColumnCount | LogComplaintKind::NotANumber

@@ -26,7 +26,7 @@ impl GammaDistribution {
 
     /// Returns the probability of a value of at most `value`, or `None` if the parameters or the
     /// value have none.
-    pub fn cumulative(self, value: f64) -> Option<f64> {
+    pub fn cumulative_probability(self, value: f64) -> Option<f64> {
         if value <= 0.0 {
             return Some(0.0);
         }
@@ -81,7 +81,7 @@ mod tests {
         };
         for value in [0.1, 1.0, 3.0, 10.0, 40.0] {
             let exact = 1.0 - f64::exp(-value / 2.0);
-            assert!((gamma.cumulative(value).unwrap() - exact).abs() < 1e-12);
+            assert!((gamma.cumulative_probability(value).unwrap() - exact).abs() < 1e-12);
         }
     }
 
@@ -94,7 +94,7 @@ mod tests {
         for value in [0.5, 2.0, 4.5, 12.0] {
             let x = value / 1.5;
             let exact = 1.0 - f64::exp(-x) * (1.0 + x + x * x / 2.0);
-            assert!((gamma.cumulative(value).unwrap() - exact).abs() < 1e-12);
+            assert!((gamma.cumulative_probability(value).unwrap() - exact).abs() < 1e-12);
         }
     }
 

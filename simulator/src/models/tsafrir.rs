@@ -124,7 +124,7 @@ impl EstimateModel {
         let head = head::head_estimates(self.longest, distinct.min(HEAD_LEN), &taken);
         let mut estimates = head::order_by_popularity(head, self.longest, rng);
         let first_rank = self.known.len() + 1;
-        let mut shares = head::shares(first_rank, estimates.len());
+        let mut shares = head::rank_shares(first_rank, estimates.len());
 
         taken.extend(&estimates);
         let tail_len = distinct.saturating_sub(taken.len());
@@ -134,7 +134,7 @@ impl EstimateModel {
             tail_len,
             &mut taken,
         ));
-        shares.extend(tail::shares(tail_len, rng));
+        shares.extend(tail::tail_shares(tail_len, rng));
 
         let counts = counts::apportion_jobs(free_jobs, &shares);
         let drawn = estimates.into_iter().zip(counts);

@@ -19,7 +19,7 @@ const WRONG_BY: DurationMs = DurationMs(7_200_000);
 
 impl SimulatedSite {
     /// Returns the request as the site understands it: with another window if the fate says so.
-    fn misunderstand_order(
+    fn misunderstand_request(
         fate: CallFate,
         order: &TaggedReservationRequest,
     ) -> TaggedReservationRequest {
@@ -44,9 +44,9 @@ impl SiteReservationCalls for SimulatedSite {
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let fate = self.call_faults.draw_fate();
-        let order = Self::misunderstand_order(fate, order);
+        let order = Self::misunderstand_request(fate, order);
         self.call_with_fate(fate, CALL, None, move |world: &mut SimulatedWorld, site| {
-            world.reserve(site, &order)
+            world.request_reservation(site, &order)
         })
         .await
     }
@@ -56,27 +56,29 @@ impl SiteReservationCalls for SimulatedSite {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let fate = self.call_faults.draw_fate();
-        let order = Self::misunderstand_order(fate, order);
+        let order = Self::misunderstand_request(fate, order);
         self.call_with_fate(fate, CALL, None, move |world: &mut SimulatedWorld, site| {
-            world.modify_lease(site, &order)
+            world.modify_reservation(site, &order)
         })
         .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
         self.call_site(CALL, move |world, site| {
-            world.renew_lease(site, tag, keep_for)
+            world.renew_reservation(site, tag, keep_for)
         })
         .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call_site(CALL, move |world, site| world.confirm_lease(site, tag))
-            .await
+        self.call_site(CALL, move |world, site| {
+            world.confirm_reservation(site, tag)
+        })
+        .await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call_site(CALL, move |world, site| world.release_lease(site, tag))
+        self.call_site(CALL, move |world, site| world.cancel_reservation(site, tag))
             .await
     }
 
@@ -85,7 +87,7 @@ impl SiteReservationCalls for SimulatedSite {
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        self.call_site(CALL, |world, site| world.list_leases(site))
+        self.call_site(CALL, |world, site| world.list_reservations(site))
             .await
     }
 

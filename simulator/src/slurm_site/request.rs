@@ -79,28 +79,28 @@ impl SlurmRequestVerb {
 struct RequestReader<'r>(&'r [u8]);
 
 impl<'r> RequestReader<'r> {
-    fn line(&mut self) -> Option<&'r str> {
+    fn read_line(&mut self) -> Option<&'r str> {
         let end = self.0.iter().position(|byte| *byte == b'\n')?;
         let line = std::str::from_utf8(&self.0[..end]).ok()?;
         self.0 = &self.0[end + 1..];
         Some(line)
     }
 
-    fn bytes(&mut self, length: usize) -> Option<&'r [u8]> {
+    fn read_bytes(&mut self, length: usize) -> Option<&'r [u8]> {
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(bytes)
     }
 
     /// Reads a value of this many lines.
-    fn value(&mut self, lines: usize) -> Option<String> {
-        let lines: Option<Vec<&str>> = (0..lines).map(|_| self.line()).collect();
+    fn read_value(&mut self, lines: usize) -> Option<String> {
+        let lines: Option<Vec<&str>> = (0..lines).map(|_| self.read_line()).collect();
         Some(lines?.join("\n"))
     }
 
     /// The value after a line that ends with how many lines it has.
-    fn value_after(&mut self, line: &str) -> Option<String> {
-        self.value(line.rsplit(' ').next()?.parse().ok()?)
+    fn read_value_after(&mut self, line: &str) -> Option<String> {
+        self.read_value(line.rsplit(' ').next()?.parse().ok()?)
     }
 }
 
@@ -143,7 +143,7 @@ impl SlurmRequest {
             SlurmRequestVerb::Cancel(tag) => {
                 let state = world.decide_gate(site, *tag, &GateDecision::Void)?;
                 world.cancel(site, *tag, None);
-                Ok(format_verdict(state))
+                Ok(format_gate_state(state))
             }
             SlurmRequestVerb::Withdraw(tag, number) => {
                 let name = world.sites()[site.index()].name().clone();
@@ -162,7 +162,7 @@ impl SlurmRequest {
     }
 }
 
-fn format_verdict(state: GateState) -> String {
+fn format_gate_state(state: GateState) -> String {
     let word = if state == GateState::Opened {
         "go"
     } else {
@@ -185,46 +185,46 @@ fn decide_gate(
     {
         kill_switch.count_gate();
     }
-    Ok(format_verdict(state))
+    Ok(format_gate_state(state))
 }
 
 fn parse_verb(words: &[&str], input: RequestReader<'_>) -> Option<SlurmRequestVerb> {
     Some(match *words.first()? {
         "describe" => SlurmRequestVerb::Describe,
         "status" => SlurmRequestVerb::Status(
-            tags(input)?,
+            parse_tags(input)?,
             SlurmStatusParts {
                 queue: words.contains(&"queue"),
                 load: words.contains(&"load"),
             },
         ),
-        "submit" => SlurmRequestVerb::Submit(Box::new(parse_order(
-            tag_in(words)?,
+        "submit" => SlurmRequestVerb::Submit(Box::new(parse_submit_request(
+            parse_tag(words)?,
             words.get(5..)?,
             input,
         )?)),
-        "find" => SlurmRequestVerb::Find(tag_in(words)?),
+        "find" => SlurmRequestVerb::Find(parse_tag(words)?),
         "gate" if words.get(2) == Some(&"void") => {
-            SlurmRequestVerb::Gate(tag_in(words)?, GateDecision::Void)
+            SlurmRequestVerb::Gate(parse_tag(words)?, GateDecision::Void)
         }
-        "gate" => SlurmRequestVerb::Gate(tag_in(words)?, GateDecision::Go(parse_go(input)?)),
-        "cancel" => SlurmRequestVerb::Cancel(tag_in(words)?),
-        "withdraw" => SlurmRequestVerb::Withdraw(tag_in(words)?, words.get(2)?.parse().ok()?),
-        "remove" => SlurmRequestVerb::Remove(tag_in(words)?),
+        "gate" => SlurmRequestVerb::Gate(parse_tag(words)?, GateDecision::Go(parse_go(input)?)),
+        "cancel" => SlurmRequestVerb::Cancel(parse_tag(words)?),
+        "withdraw" => SlurmRequestVerb::Withdraw(parse_tag(words)?, words.get(2)?.parse().ok()?),
+        "remove" => SlurmRequestVerb::Remove(parse_tag(words)?),
         "list" => SlurmRequestVerb::List,
         "accounts" => SlurmRequestVerb::Accounts,
         _ => return None,
     })
 }
 
-fn tag_in(words: &[&str]) -> Option<AttemptTag> {
+fn parse_tag(words: &[&str]) -> Option<AttemptTag> {
     words.get(1)?.parse().ok()
 }
 
-fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
+fn parse_tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
     let mut tags = Vec::new();
     loop {
-        match input.line()?.split_once(' ') {
+        match input.read_line()?.split_once(' ') {
             Some(("tag", tag)) => tags.push(tag.parse().ok()?),
             _ => return Some(tags),
         }
@@ -232,7 +232,7 @@ fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
 }
 
 /// Parses the request of an attempt, as `sbatch` and the wrapper get it.
-fn parse_order(
+fn parse_submit_request(
     tag: AttemptTag,
     options: &[&str],
     mut input: RequestReader<'_>,
@@ -243,16 +243,16 @@ fn parse_order(
     let options: BTreeMap<&str, &str> = split.collect();
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     loop {
-        let line = input.line()?;
+        let line = input.read_line()?;
         match line.split_once(' ') {
             Some(("text", text)) => {
                 let (name, lines) = text.rsplit_once(' ')?;
-                let text = input.value(lines.parse().ok()?)? + "\n";
+                let text = input.read_value(lines.parse().ok()?)? + "\n";
                 files.insert(name, text.into_bytes());
             }
             Some(("file", file)) => {
                 let (name, length) = file.rsplit_once(' ')?;
-                files.insert(name, input.bytes(length.parse().ok()?)?.to_vec());
+                files.insert(name, input.read_bytes(length.parse().ok()?)?.to_vec());
             }
             _ => break,
         }
@@ -263,7 +263,9 @@ fn parse_order(
         let seconds = begin.strip_prefix("now+")?.strip_suffix("seconds")?;
         order.begin_in = DurationMs::from_secs(seconds.parse().ok()?);
     }
-    let inputs = files.get("inputs").map(|list| inputs(RequestReader(list)));
+    let inputs = files
+        .get("inputs")
+        .map(|list| parse_inputs(RequestReader(list)));
     order.inputs = inputs.unwrap_or(Some(Vec::new()))?;
     Some(order)
 }
@@ -278,14 +280,14 @@ fn parse_parameters(
     let mut hold_max = DurationMs::ZERO;
     let mut wall_time = DurationMs::ZERO;
     loop {
-        let (key, rest) = params.line()?.split_once(' ')?;
+        let (key, rest) = params.read_line()?.split_once(' ')?;
         match key {
             "hold_s" => hold_max = DurationMs::from_secs(rest.parse().ok()?),
             "wall_s" => wall_time = DurationMs::from_secs(rest.parse().ok()?),
             "hosts" => lists_hosts = true,
-            "exe" => executable = params.value_after(rest)?,
-            "arg" => arguments.push(Arc::from(params.value_after(rest)?)),
-            "dir" | "setup" | "env" => drop(params.value_after(rest)?),
+            "exe" => executable = params.read_value_after(rest)?,
+            "arg" => arguments.push(Arc::from(params.read_value_after(rest)?)),
+            "dir" | "setup" | "env" => drop(params.read_value_after(rest)?),
             "end" => break,
             _ => {}
         }
@@ -306,18 +308,18 @@ fn parse_parameters(
 }
 
 /// Parses the contents that a wrapper puts in place. Their size is not part of the request.
-fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
+fn parse_inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
     let mut inputs = Vec::new();
     loop {
-        let line = list.line()?;
+        let line = list.read_line()?;
         let Some(lengths) = line.strip_prefix("input ") else {
             return Some(inputs);
         };
         let mut lengths = lengths.split(' ').skip(1).map(str::parse);
         let source = lengths.next()?.ok()?;
         let target = lengths.next()?.ok()?;
-        let source = list.value(source)?;
-        let target = list.value(target)?;
+        let source = list.read_value(source)?;
+        let target = list.read_value(target)?;
         let digest: Digest = source.rsplit('/').next()?.parse().ok()?;
         let content = Content {
             digest,
@@ -330,9 +332,9 @@ fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
 fn parse_go(mut input: RequestReader<'_>) -> Option<GoDecision> {
     let mut fields = BTreeMap::new();
     let mut peers = Vec::new();
-    while let Some(line) = input.line() {
+    while let Some(line) = input.read_line() {
         match line.split_once(' ') {
-            Some(("peer", rest)) => peers.push(peer(rest)?),
+            Some(("peer", rest)) => peers.push(parse_peer(rest)?),
             Some((key, value)) => drop(fields.insert(key, value.parse::<u64>().ok()?)),
             None => {}
         }
@@ -347,7 +349,7 @@ fn parse_go(mut input: RequestReader<'_>) -> Option<GoDecision> {
     })
 }
 
-fn peer(line: &str) -> Option<RoundPeer> {
+fn parse_peer(line: &str) -> Option<RoundPeer> {
     let mut words = line.split(' ').skip(1);
     let attempt = words.next()?;
     let site = words.next()?;

@@ -56,7 +56,7 @@ pub(super) struct EventAgenda {
 }
 
 impl EventAgenda {
-    pub(super) fn add(&mut self, at: Timestamp, site: SiteIndex, event: AgendaEvent) {
+    pub(super) fn add_event(&mut self, at: Timestamp, site: SiteIndex, event: AgendaEvent) {
         self.added += 1;
         self.entries.push(Reverse((at, self.added, site, event)));
     }

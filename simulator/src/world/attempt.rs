@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, Round, SiteName};
 use cospan_domain::job::spec::ExecutableSource;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{
@@ -44,10 +44,10 @@ impl SimulatedPayload {
             .get(1)
             .filter(|_| words.first().is_some_and(|word| &**word == "-c"));
         let exits = script.and_then(|script| script.strip_prefix("exit ")?.parse().ok());
-        let run_time = DurationMs(number_at(order, 0).unwrap_or(1_000));
-        let code = number_at(order, 1).and_then(|code| i32::try_from(code).ok());
+        let run_time = DurationMs(number_argument(order, 0).unwrap_or(1_000));
+        let code = number_argument(order, 1).and_then(|code| i32::try_from(code).ok());
         let code = code.or(exits).unwrap_or(0);
-        let slowdown_per_mille = number_at(order, 2).unwrap_or(0);
+        let slowdown_per_mille = number_argument(order, 2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
             ExecutableSource::AtSite(path) if &**path == MISSING_PROGRAM);
         Self {
@@ -76,7 +76,7 @@ impl SimulatedPayload {
     }
 }
 
-fn number_at(order: &AttemptSubmitRequest, at: usize) -> Option<u64> {
+fn number_argument(order: &AttemptSubmitRequest, at: usize) -> Option<u64> {
     order.program.arguments.get(at)?.parse().ok()
 }
 
@@ -197,7 +197,7 @@ impl SimulatedAttempt {
     }
 
     /// Returns true if it holds processors without a payload.
-    pub(super) fn is_holding(&self) -> bool {
+    pub(super) fn holds_without_payload(&self) -> bool {
         matches!(
             self.stage,
             AttemptStage::Starting | AttemptStage::AtGate { .. }
@@ -223,7 +223,7 @@ impl SimulatedAttempt {
     /// Returns what the site observes of it.
     pub(super) fn observe_stage(&self) -> AttemptObservation {
         match &self.stage {
-            AttemptStage::Queued | AttemptStage::Starting if bug(PlantedBug::DropTag) => {
+            AttemptStage::Queued | AttemptStage::Starting if is_planted(PlantedBug::DropTag) => {
                 AttemptObservation::Absent
             }
             AttemptStage::Queued => AttemptObservation::Queued(QueuedAttempt::default()),
@@ -279,7 +279,7 @@ pub(super) fn lrm_id(site: &SiteName, job: LrmJobId) -> LrmId {
 mod tests {
     use super::*;
 
-    fn slowed(sites: usize, slowest: u64) -> u64 {
+    fn slowed_run_time_ms(sites: usize, slowest: u64) -> u64 {
         let run_time = DurationMs(60_000);
         let payload = SimulatedPayload {
             run_time,
@@ -301,15 +301,15 @@ mod tests {
     #[test]
     fn a_payload_runs_longer_with_each_site_and_the_slower_its_links_are() {
         assert_eq!(
-            [1, 2, 3].map(|sites| slowed(sites, 100)),
+            [1, 2, 3].map(|sites| slowed_run_time_ms(sites, 100)),
             [60_000, 75_000, 90_000]
         );
         assert_eq!(
-            [100, 50, 25].map(|slowest| slowed(2, slowest)),
+            [100, 50, 25].map(|slowest| slowed_run_time_ms(2, slowest)),
             [75_000, 90_000, 120_000]
         );
         assert!(
-            slowed(2, 0) > 1_000_000,
+            slowed_run_time_ms(2, 0) > 1_000_000,
             "as good as never over a link that is cut"
         );
     }

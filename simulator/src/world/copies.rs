@@ -127,7 +127,7 @@ impl SimulatedWorld {
         let size = order.content.size;
         let started = self
             .network
-            .start(id, from, to, size, order.limit, self.now);
+            .start_flow(id, from, to, size, order.limit, self.now);
         started.map_err(|problem| SiteError::Refused(problem.to_string()))?;
         Ok(Some(id))
     }
@@ -165,7 +165,7 @@ impl SimulatedWorld {
         copy.failed
             .get_or_insert((CopyBlame::Process, "stopped".to_owned()));
         if let Some(flow) = flow {
-            self.network.stop(flow, self.now);
+            self.network.stop_flow(flow, self.now);
         }
         if discard {
             self.sites[site.0].copies.remove(&order.nonce);

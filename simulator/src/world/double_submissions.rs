@@ -3,7 +3,7 @@
 //! the directory; the others find it taken and leave.
 
 use cospan_domain::ids::{AttemptTag, LrmId};
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptSubmitRequest, FoundSubmission, GateState, SiteError,
@@ -102,12 +102,12 @@ impl SimulatedCluster {
     }
 
     /// Lets in a batch job under the tag of an attempt that is over: a planted bug.
-    pub(super) fn let_in_again(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
+    pub(super) fn let_in_ended_attempt(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let Some(attempt) = self.attempts.get_mut(&tag) else {
             return false;
         };
         let began = matches!(attempt.decision, Some((GateState::Opened, _)));
-        let again = bug(PlantedBug::LetInAgain) && began && !attempt.is_live();
+        let again = is_planted(PlantedBug::LetInAgain) && began && !attempt.is_live();
         if again {
             self.doubles.remove(&(tag, job));
             attempt.lrm = job;
@@ -191,7 +191,7 @@ impl SimulatedWorld {
             cluster.doubles.insert((tag, job), double);
             cluster.occupants.insert(job, BatchJobOwner::Ours(tag));
             self.ledger
-                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::SubmittedAgain);
+                .record_event(now, &cluster.name, tag, WorldLedgerEvent::SubmittedAgain);
         }
         Some((tag, step))
     }
@@ -222,13 +222,13 @@ impl SimulatedWorld {
             .occupants
             .insert(number, BatchJobOwner::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);
-        self.ledger.record_deed(
+        self.ledger.record_event(
             now,
             &cluster.name,
             order.tag,
             WorldLedgerEvent::SubmittedAgain,
         );
-        self.schedule(site);
+        self.start_batch_jobs(site);
         Ok(AcceptedAttempt { lrm_id })
     }
 
@@ -239,8 +239,8 @@ impl SimulatedWorld {
         cluster.doubles.remove(&(tag, job));
         cluster.end_batch_job(job, now);
         self.ledger
-            .record_deed(now, &cluster.name, tag, WorldLedgerEvent::DoubleLeft);
-        self.schedule(site);
+            .record_event(now, &cluster.name, tag, WorldLedgerEvent::DoubleLeft);
+        self.start_batch_jobs(site);
     }
 
     /// Withdraws all batch jobs under a tag except that of the attempt.
@@ -255,7 +255,7 @@ impl SimulatedWorld {
     }
 
     /// Parses the number of a batch job, if it belongs to this site.
-    pub(super) fn parse_number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
+    pub(super) fn parse_job_number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
         let (number, at) = id.as_str().split_once('.')?;
         let here = at == self.sites[site.0].name.as_str();
         number.parse().ok().filter(|_| here).map(LrmJobId)

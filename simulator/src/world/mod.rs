@@ -136,7 +136,7 @@ impl SimulatedWorld {
             by_slurm: false,
         };
         for at in 0..world.sites.len() {
-            world.plan_local_user(SiteIndex(at));
+            world.schedule_local_user(SiteIndex(at));
         }
         world
     }
@@ -225,8 +225,8 @@ impl SimulatedWorld {
             AgendaEvent::LocalQueue => self.check_waiting(site),
             AgendaEvent::FailedByNode(job) => self.fail_by_node(site, job),
             AgendaEvent::NodeUp(node) => self.bring_node_up(site, node),
-            AgendaEvent::NodeMended(node) => self.mend_node(site, node),
-            AgendaEvent::Trouble(number) => self.apply_trouble(site, number),
+            AgendaEvent::NodeMended(node) => self.repair_black_hole(site, node),
+            AgendaEvent::Trouble(number) => self.apply_fault(site, number),
         }
     }
 
@@ -240,17 +240,17 @@ impl SimulatedWorld {
     }
 
     /// Starts every batch job that may start, and records the load.
-    fn schedule(&mut self, site: SiteIndex) {
+    fn start_batch_jobs(&mut self, site: SiteIndex) {
         let now = self.now;
         self.start_waiting(site);
         for job in self.sites[site.0].batch.schedule(now) {
-            self.on_started(site, job);
+            self.handle_batch_start(site, job);
         }
         self.sites[site.0].record_load(now);
         self.mark_touched(site);
     }
 
-    fn on_started(&mut self, site: SiteIndex, job: LrmJobId) {
+    fn handle_batch_start(&mut self, site: SiteIndex, job: LrmJobId) {
         let is_failed = self.sites[site.0].runs_in_a_black_hole(job);
         match self.sites[site.0].occupants.get(&job).cloned() {
             Some(BatchJobOwner::Ours(tag)) => {
@@ -258,18 +258,18 @@ impl SimulatedWorld {
                 self.sites[site.0].mark_started(tag, job);
                 let name = &self.sites[site.0].name;
                 self.ledger
-                    .record_deed(self.now, name, tag, WorldLedgerEvent::Started);
+                    .record_event(self.now, name, tag, WorldLedgerEvent::Started);
                 let event = if is_failed {
                     AgendaEvent::FailedByNode(job)
                 } else {
                     AgendaEvent::WrapperReady(tag, job)
                 };
-                self.agenda.add(self.now + delay, site, event);
+                self.agenda.add_event(self.now + delay, site, event);
             }
             Some(BatchJobOwner::Local { .. }) if is_failed => {
                 let delay = self.pace.launch_max;
                 self.agenda
-                    .add(self.now + delay, site, AgendaEvent::FailedByNode(job));
+                    .add_event(self.now + delay, site, AgendaEvent::FailedByNode(job));
             }
             Some(BatchJobOwner::Local {
                 run_time,
@@ -283,30 +283,30 @@ impl SimulatedWorld {
                 };
                 self.sites[site.0].local_starts.push(began);
                 self.agenda
-                    .add(self.now + run_time, site, AgendaEvent::LocalEnd(job));
+                    .add_event(self.now + run_time, site, AgendaEvent::LocalEnd(job));
             }
             None => {}
         }
     }
 
-    fn plan_local_user(&mut self, site: SiteIndex) {
-        if let Some(at) = self.sites[site.0].next_local_at() {
-            self.agenda.add(at, site, AgendaEvent::LocalUser);
+    fn schedule_local_user(&mut self, site: SiteIndex) {
+        if let Some(at) = self.sites[site.0].next_local_submission() {
+            self.agenda.add_event(at, site, AgendaEvent::LocalUser);
         }
     }
 
     fn submit_local_job(&mut self, site: SiteIndex) {
         let now = self.now;
-        if let Some(job) = self.sites[site.0].next_local() {
+        if let Some(job) = self.sites[site.0].take_next_local_job() {
             self.sites[site.0].accept_local_job(job, now);
         }
-        self.plan_local_user(site);
-        self.schedule(site);
+        self.schedule_local_user(site);
+        self.start_batch_jobs(site);
     }
 
     fn end_local_job(&mut self, site: SiteIndex, job: LrmJobId) {
-        if self.sites[site.0].end_local(job, self.now) {
-            self.schedule(site);
+        if self.sites[site.0].end_local_job(job, self.now) {
+            self.start_batch_jobs(site);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{AttemptTag, ComponentIndex, HostName, LrmId, SiteName};
 use cospan_domain::labels::SiteLabels;
-use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
@@ -61,7 +61,7 @@ impl SimulatedWorld {
             .map(|tag| (*tag, self.show_attempt(site, *tag)))
             .collect();
         let now = self.now;
-        let ebbs = self.sites[site.0].idle_ebbs(now);
+        let ebbs = self.sites[site.0].idle_drops(now);
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
         let idle = ailments
@@ -101,7 +101,7 @@ impl SimulatedWorld {
                 .submit(number, processors, requested_run_time(order), now)
                 .map_err(|problem| SiteError::Refused(problem.to_string()))?;
         } else {
-            self.agenda.add(
+            self.agenda.add_event(
                 now + order.begin_in,
                 site,
                 AgendaEvent::Eligible(order.tag, number),
@@ -113,14 +113,14 @@ impl SimulatedWorld {
         cluster
             .occupants
             .insert(number, BatchJobOwner::Ours(order.tag));
-        self.ledger.record_deed(
+        self.ledger.record_event(
             now,
             &cluster.name,
             order.tag,
             WorldLedgerEvent::Submitted { processors },
         );
         if let Some(lease) = order.reservation {
-            self.ledger.record_deed(
+            self.ledger.record_event(
                 now,
                 &cluster.name,
                 order.tag,
@@ -128,7 +128,7 @@ impl SimulatedWorld {
             );
         }
         let touched = self.touched[site.0];
-        self.schedule(site);
+        self.start_batch_jobs(site);
         // The submitter already knows of this change.
         self.touched[site.0] = touched;
         Ok(AcceptedAttempt { lrm_id })
@@ -147,7 +147,7 @@ impl SimulatedWorld {
         let _ = cluster
             .batch
             .submit(job, attempt.processors, attempt.asked, now);
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     /// Looks for submissions under a tag. The first is the one that has the directory.
@@ -164,7 +164,7 @@ impl SimulatedWorld {
                 submitted_at: attempt.submitted_at,
             });
         let doubles = cluster.found_doubles(tag).filter(|_| is_shown);
-        if bug(PlantedBug::DropTag) {
+        if is_planted(PlantedBug::DropTag) {
             return TagLookupAnswer { found: Vec::new() };
         }
         TagLookupAnswer {
@@ -201,7 +201,7 @@ impl SimulatedWorld {
             }
             cluster.taken.insert(tag);
             self.ledger
-                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Voided);
+                .record_event(now, &cluster.name, tag, WorldLedgerEvent::Voided);
             return Ok(GateState::Voided);
         };
         if let Some((decided, _)) = attempt.decision {
@@ -211,7 +211,7 @@ impl SimulatedWorld {
             GateDecision::Go(go) => {
                 if attempt.lists_hosts {
                     let told = WorldLedgerEvent::Told(go.rank, go.peers.clone());
-                    self.ledger.record_deed(now, &cluster.name, tag, told);
+                    self.ledger.record_event(now, &cluster.name, tag, told);
                 }
                 attempt.start_by = go.start_by;
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
@@ -231,10 +231,10 @@ impl SimulatedWorld {
         spread
             .iter()
             .for_each(|spread| attempt.apply_spread(spread));
-        self.ledger.record_deed(now, &cluster.name, tag, deed);
+        self.ledger.record_event(now, &cluster.name, tag, deed);
         let delay = self.draw_duration(self.pace.gate_max);
         self.agenda
-            .add(now + delay, site, AgendaEvent::GateSeen(tag));
+            .add_event(now + delay, site, AgendaEvent::GateSeen(tag));
         Ok(state)
     }
 
@@ -261,7 +261,7 @@ impl SimulatedWorld {
             .flat_map(|from| sites.iter().map(move |to| (*from, *to)));
         let links = pairs.filter(|(from, to)| from != to);
         let slowest = links
-            .filter_map(|(from, to)| self.network.capacity(from, to))
+            .filter_map(|(from, to)| self.network.link_capacity(from, to))
             .min();
         let fastest = self.fastest_link;
         JobSpread {
@@ -273,8 +273,8 @@ impl SimulatedWorld {
 
     /// Ends an attempt, and every batch job that has its tag.
     pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag, id: Option<&LrmId>) {
-        let job = id.and_then(|id| self.parse_number(site, id));
-        let tag = if bug(PlantedBug::TrustNumber) {
+        let job = id.and_then(|id| self.parse_job_number(site, id));
+        let tag = if is_planted(PlantedBug::TrustNumber) {
             self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
@@ -285,8 +285,8 @@ impl SimulatedWorld {
 
     /// Takes the batch job of this number out of the queue, if it has the tag.
     pub fn withdraw(&mut self, site: SiteIndex, tag: AttemptTag, id: &LrmId) {
-        let job = self.parse_number(site, id);
-        let tag = if bug(PlantedBug::TrustNumber) {
+        let job = self.parse_job_number(site, id);
+        let tag = if is_planted(PlantedBug::TrustNumber) {
             self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
@@ -334,7 +334,7 @@ impl SimulatedWorld {
                     detail: "cancelled in the queue",
                 };
                 self.ledger
-                    .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Withdrawn);
+                    .record_event(now, &cluster.name, tag, WorldLedgerEvent::Withdrawn);
                 self.leave_batch(site, tag, job);
             }
             AttemptStage::Starting => attempt.told_to_end = true,
@@ -360,7 +360,7 @@ impl SimulatedWorld {
             }
             AttemptStage::Exited(_) | AttemptStage::Void | AttemptStage::Lost { .. } => return,
         }
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     /// Removes everything that an ended attempt left.
@@ -383,7 +383,7 @@ impl SimulatedWorld {
         let known = cluster.attempts.remove(&tag).is_some();
         if cluster.taken.remove(&tag) || known {
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Removed);
+                .record_event(self.now, &cluster.name, tag, WorldLedgerEvent::Removed);
         }
         Ok(())
     }
@@ -412,9 +412,9 @@ impl SimulatedWorld {
         let there = known.map(|index| &self.sites[index.0]);
         let there = there.filter(|there| !there.ailments.cut_off && !there.ailments.silent);
         let round_trip = there.and_then(|there| {
-            let way = self.network.latency(from, &there.name)?;
+            let way = self.network.link_latency(from, &there.name)?;
             Some(DurationUs::from(
-                way + self.network.latency(&there.name, from)?,
+                way + self.network.link_latency(&there.name, from)?,
             ))
         });
         round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
@@ -428,10 +428,10 @@ impl SimulatedWorld {
             return; // Its node died under it; it waits for another.
         }
         if double.is_some() && !cluster.take_directory(tag, job) {
-            if !cluster.let_in_again(tag, job) {
+            if !cluster.let_in_ended_attempt(tag, job) {
                 return self.end_double(site, tag, job);
             }
-            self.agenda.add(now, site, AgendaEvent::GateSeen(tag));
+            self.agenda.add_event(now, site, AgendaEvent::GateSeen(tag));
         }
         let taken = cluster.taken.contains(&tag);
         let attempt = cluster.attempts.get_mut(&tag);
@@ -442,7 +442,7 @@ impl SimulatedWorld {
         if taken || attempt.told_to_end {
             attempt.stage = AttemptStage::Void;
             self.leave_batch(site, tag, job);
-            return self.schedule(site);
+            return self.start_batch_jobs(site);
         }
         let held_at = cluster.batch.running_since(job).unwrap_or(now);
         attempt.stage = AttemptStage::AtGate {
@@ -451,8 +451,9 @@ impl SimulatedWorld {
         };
         let hold_over = now + attempt.hold_max;
         self.ledger
-            .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Ready);
-        self.agenda.add(hold_over, site, AgendaEvent::HoldOver(tag));
+            .record_event(now, &cluster.name, tag, WorldLedgerEvent::Ready);
+        self.agenda
+            .add_event(hold_over, site, AgendaEvent::HoldOver(tag));
         self.mark_touched(site);
     }
 
@@ -467,7 +468,7 @@ impl SimulatedWorld {
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
             self.ledger
-                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::HeldTooLong);
+                .record_event(now, &cluster.name, tag, WorldLedgerEvent::HeldTooLong);
             self.on_gate_seen(site, tag);
         }
     }
@@ -509,13 +510,13 @@ impl SimulatedWorld {
                 attempt.stage = AttemptStage::Running { since: now };
                 let (length, _) = attempt.natural_end();
                 self.ledger
-                    .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Began);
+                    .record_event(now, &cluster.name, tag, WorldLedgerEvent::Began);
                 if attempt
                     .inputs
                     .iter()
                     .any(|digest| !cluster.store.contains_key(digest))
                 {
-                    self.ledger.record_deed(
+                    self.ledger.record_event(
                         now,
                         &cluster.name,
                         tag,
@@ -523,7 +524,7 @@ impl SimulatedWorld {
                     );
                 }
                 self.agenda
-                    .add(now + length, site, AgendaEvent::PayloadEnd(tag));
+                    .add_event(now + length, site, AgendaEvent::PayloadEnd(tag));
                 cluster.record_load(now);
                 self.mark_touched(site);
             }
@@ -531,7 +532,7 @@ impl SimulatedWorld {
                 attempt.stage = AttemptStage::Void;
                 let job = attempt.lrm;
                 self.leave_batch(site, tag, job);
-                self.schedule(site);
+                self.start_batch_jobs(site);
             }
             None => {}
         }
@@ -590,9 +591,9 @@ impl SimulatedWorld {
         };
         attempt.stage = AttemptStage::Exited(exit);
         let job = attempt.lrm;
-        self.ledger.record_deed(now, &cluster.name, tag, deed);
+        self.ledger.record_event(now, &cluster.name, tag, deed);
         self.leave_batch(site, tag, job);
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     /// Ends a batch job: its processors are free.
@@ -600,6 +601,6 @@ impl SimulatedWorld {
         let cluster = &mut self.sites[site.0];
         cluster.end_batch_job(job, self.now);
         self.ledger
-            .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
+            .record_event(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
     }
 }

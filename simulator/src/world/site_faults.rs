@@ -168,13 +168,13 @@ pub(super) struct ShownSiteState {
 
 impl PresentSiteFaults {
     /// Returns true if it cannot be worked with, or shows a wrong state.
-    pub fn hinder_work(&self) -> bool {
+    pub fn hinders_work(&self) -> bool {
         let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
         deaf || self.stale.is_some()
     }
 
     /// Returns the kind of fault that turns callers away now.
-    fn closed_by(&self) -> Option<(FaultKind, TurnAwayReason)> {
+    fn turn_away_reason(&self) -> Option<(FaultKind, TurnAwayReason)> {
         let kinds = [
             (self.silent, FaultKind::Silent, TurnAwayReason::Silent),
             (self.cut_off, FaultKind::CutOff, TurnAwayReason::Silent),
@@ -258,38 +258,38 @@ impl PresentSiteFaults {
 
 impl SimulatedWorld {
     /// Plans a fault.
-    pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: SiteFault) {
+    pub fn plan_fault(&mut self, at: Timestamp, site: SiteIndex, trouble: SiteFault) {
         self.troubles.push(trouble);
         self.agenda
-            .add(at, site, AgendaEvent::Trouble(self.troubles.len() - 1));
+            .add_event(at, site, AgendaEvent::Trouble(self.troubles.len() - 1));
     }
 
-    pub(super) fn apply_trouble(&mut self, site: SiteIndex, number: usize) {
+    pub(super) fn apply_fault(&mut self, site: SiteIndex, number: usize) {
         let trouble = self.troubles[number].clone();
         if trouble.begins_fault() {
             self.sites[site.0].ailments.unmet.insert(trouble.kind());
         }
         let ailments = &mut self.sites[site.0].ailments;
         match trouble {
-            SiteFault::NodeDown { node, repair } => self.node_down(site, node, repair),
-            SiteFault::SiteDown { repair } => self.site_down(site, repair),
+            SiteFault::NodeDown { node, repair } => self.kill_node(site, node, repair),
+            SiteFault::SiteDown { repair } => self.kill_site(site, repair),
             SiteFault::Silent(silent) => ailments.silent = silent,
             SiteFault::CutOff(cut_off) => ailments.cut_off = cut_off,
             SiteFault::Frozen(frozen) => ailments.frozen = frozen,
             SiteFault::Revoked(revoked) => ailments.revoked = revoked,
             SiteFault::Stale(stale) => self.set_stale(site, stale),
             SiteFault::Forgets { window, times } => {
-                if self.scheduler_forgets(site, window) == 0 && times > 0 {
+                if self.make_scheduler_forget(site, window) == 0 && times > 0 {
                     let again = SiteFault::Forgets {
                         window,
                         times: times - 1,
                     };
-                    self.plan(self.now + window, site, again);
+                    self.plan_fault(self.now + window, site, again);
                 }
             }
             SiteFault::Drained(true) => self.sites[site.0].batch.start_drain(),
             SiteFault::Drained(false) => self.resume_scheduler(site),
-            SiteFault::LosesLeases => self.lose_leases(site),
+            SiteFault::LosesLeases => self.lose_reservations(site),
             SiteFault::DiskFull(full) => ailments.disk_full = full,
             SiteFault::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
             SiteFault::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
@@ -299,8 +299,12 @@ impl SimulatedWorld {
 
     /// Returns why a site turns a caller away, if it does. The first caller since then counts the
     /// fault for everything of its control plane that is there.
-    pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<TurnAwayReason> {
-        let (kind, closed) = self.sites[site.0].ailments.closed_by()?;
+    pub fn reason_to_turn_away(
+        &mut self,
+        site: SiteIndex,
+        instance: InstanceId,
+    ) -> Option<TurnAwayReason> {
+        let (kind, closed) = self.sites[site.0].ailments.turn_away_reason()?;
         let cluster = &self.sites[site.0];
         if cluster.ailments.unmet.contains(&kind) {
             let ours = cluster
@@ -356,16 +360,16 @@ impl SimulatedWorld {
     /// Lets the batch system start jobs again. Attempts that start at once were delayed by the
     /// fault, which is counted.
     fn resume_scheduler(&mut self, site: SiteIndex) {
-        let waited = self.queued_at(site);
+        let waited = self.queued_attempts(site);
         self.sites[site.0].batch.resume();
-        self.schedule(site);
-        let wait_on = self.queued_at(site);
+        self.start_batch_jobs(site);
+        let wait_on = self.queued_attempts(site);
         waited
             .difference(&wait_on)
             .for_each(|_| count_effect(&mut self.struck, FaultKind::Drained, "queued"));
     }
 
-    fn queued_at(&self, site: SiteIndex) -> BTreeSet<AttemptTag> {
+    fn queued_attempts(&self, site: SiteIndex) -> BTreeSet<AttemptTag> {
         let attempts = self.sites[site.0].attempts.iter();
         let queued = attempts.filter(|(_, attempt)| attempt.stage == AttemptStage::Queued);
         queued.map(|(tag, _)| *tag).collect()
@@ -374,7 +378,7 @@ impl SimulatedWorld {
     /// Changes a link. The transfers under way are affected if its bandwidth changes.
     fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
         let name = self.sites[from.0].name.clone();
-        let before = self.network.capacity(&name, to);
+        let before = self.network.link_capacity(&name, to);
         if self.sites[from.0].ailments.unmet.remove(&FaultKind::Link) && before != Some(bandwidth) {
             let flows = self
                 .index_of(to)
@@ -386,7 +390,7 @@ impl SimulatedWorld {
     }
 
     /// Kills a node, with everything that runs there, and brings it back after `repair`.
-    pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
+    pub fn kill_node(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.take_nodes_down(site, &[node], repair, FaultKind::NodeDown);
     }
 
@@ -408,13 +412,13 @@ impl SimulatedWorld {
                 };
                 if let Some((tag, step)) = killed {
                     count_effect(&mut self.struck, kind, step);
-                    self.ledger.record_deed(
+                    self.ledger.record_event(
                         now,
                         &self.sites[site.0].name,
                         tag,
                         WorldLedgerEvent::KilledByNode,
                     );
-                    self.ledger.record_deed(
+                    self.ledger.record_event(
                         now,
                         &self.sites[site.0].name,
                         tag,
@@ -423,25 +427,25 @@ impl SimulatedWorld {
                 }
             }
             self.agenda
-                .add(now + repair, site, AgendaEvent::NodeUp(*node));
+                .add_event(now + repair, site, AgendaEvent::NodeUp(*node));
         }
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     pub(super) fn bring_node_up(&mut self, site: SiteIndex, node: u32) {
         self.sites[site.0].batch.node_up(node, self.now);
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     /// Keeps a node in service, but until `repair` is over everything that is started on it fails
     /// at once: a black hole, which looks idle to anybody who places jobs. What runs there goes on.
-    pub fn node_fails_everything(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
+    pub fn make_black_hole(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.sites[site.0].black_holes.insert(node);
         self.agenda
-            .add(self.now + repair, site, AgendaEvent::NodeMended(node));
+            .add_event(self.now + repair, site, AgendaEvent::NodeMended(node));
     }
 
-    pub(super) fn mend_node(&mut self, site: SiteIndex, node: u32) {
+    pub(super) fn repair_black_hole(&mut self, site: SiteIndex, node: u32) {
         self.sites[site.0].black_holes.remove(&node);
     }
 
@@ -454,15 +458,15 @@ impl SimulatedWorld {
         cluster.batch.end_job(job, self.now);
         if let Some((tag, _)) = cluster.remove_killed(job) {
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::KilledByNode);
+                .record_event(self.now, &cluster.name, tag, WorldLedgerEvent::KilledByNode);
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
+                .record_event(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
         }
-        self.schedule(site);
+        self.start_batch_jobs(site);
     }
 
     /// Kills every node of a site and brings them back after `repair`.
-    pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
+    pub fn kill_site(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
         self.take_nodes_down(site, &nodes, repair, FaultKind::SiteDown);
     }
@@ -521,11 +525,11 @@ impl SimulatedWorld {
 
     /// Kills the batch system of a site. It comes back without the submissions that it acknowledged
     /// in the last `window`, and reuses their numbers. Returns how many of ours it lost.
-    pub fn scheduler_forgets(&mut self, site: SiteIndex, window: DurationMs) -> usize {
+    pub fn make_scheduler_forget(&mut self, site: SiteIndex, window: DurationMs) -> usize {
         let now = self.now;
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
         for tag in doubles {
-            self.ledger.record_deed(
+            self.ledger.record_event(
                 now,
                 &self.sites[site.0].name,
                 tag,
@@ -537,15 +541,15 @@ impl SimulatedWorld {
             count_effect(&mut self.struck, FaultKind::Forgets, step);
             let name = &self.sites[site.0].name;
             self.ledger
-                .record_deed(now, name, *tag, WorldLedgerEvent::Forgotten);
+                .record_event(now, name, *tag, WorldLedgerEvent::Forgotten);
             if *step == "running" {
                 self.ledger
-                    .record_deed(now, name, *tag, WorldLedgerEvent::KilledByNode);
+                    .record_event(now, name, *tag, WorldLedgerEvent::KilledByNode);
             }
             self.ledger
-                .record_deed(now, name, *tag, WorldLedgerEvent::Left);
+                .record_event(now, name, *tag, WorldLedgerEvent::Left);
         }
-        self.schedule(site);
+        self.start_batch_jobs(site);
         lost.iter().for_each(|_| self.submit_rival(site));
         lost.len()
     }

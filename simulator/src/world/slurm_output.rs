@@ -109,8 +109,9 @@ impl SimulatedWorld {
     fn load_line(&self, site: SiteIndex, idle: Option<u32>) -> String {
         let cluster = &self.sites[site.0];
         let then = cluster.ailments.stale.as_ref();
-        let true_idle = then.map_or(cluster.batch.idle(), |then| then.idle);
-        let other = cluster.processors - cluster.batch.used() - cluster.batch.idle();
+        let true_idle = then.map_or(cluster.batch.idle_processors(), |then| then.idle);
+        let other =
+            cluster.processors - cluster.batch.used_processors() - cluster.batch.idle_processors();
         let idle = idle.unwrap_or(true_idle).min(cluster.processors - other);
         let allocated = cluster.processors - other - idle;
         let values = [
@@ -286,14 +287,18 @@ impl SimulatedWorld {
         let mut files: Vec<(&str, Timestamp, String)> = Vec::new();
         match seen {
             AttemptObservation::Ready(at_gate) => {
-                files.push(("ready", at_gate.since, ready_text(&at_gate.host, job)));
+                files.push((
+                    "ready",
+                    at_gate.since,
+                    format_ready_file(&at_gate.host, job),
+                ));
                 // Decided, and not yet seen by its wrapper.
                 let decision = attempt.and_then(|attempt| attempt.decision);
                 let verdict = decision.map(|(state, _)| decision_word(state).to_owned());
                 files.extend(verdict.map(|verdict| ("decision", at_gate.since, verdict)));
             }
             AttemptObservation::Begun(it) => {
-                files.push(("ready", it.at, ready_text(&it.host, job)));
+                files.push(("ready", it.at, format_ready_file(&it.host, job)));
                 files.push(("decision", it.at, "go\n".to_owned()));
                 files.push(("begun", it.at, BEGUN.to_owned()));
             }
@@ -302,7 +307,7 @@ impl SimulatedWorld {
                 began_at,
                 ended_at,
             }) => {
-                files.push(("ready", *began_at, ready_text("n", job)));
+                files.push(("ready", *began_at, format_ready_file("n", job)));
                 files.push(("decision", *began_at, "go\n".to_owned()));
                 if !matches!(cause, ExitCause::CouldNotStart(_) | ExitCause::TooLate) {
                     files.push(("begun", *began_at, BEGUN.to_owned()));
@@ -315,7 +320,7 @@ impl SimulatedWorld {
             }
             AttemptObservation::Void => files.push(("decision", self.now, "void\n".to_owned())),
             AttemptObservation::Vanished { began: true, .. } => {
-                files.push(("ready", self.now, ready_text("n", job)));
+                files.push(("ready", self.now, format_ready_file("n", job)));
                 files.push(("decision", self.now, "go\n".to_owned()));
                 files.push(("begun", self.now, BEGUN.to_owned()));
             }
@@ -338,7 +343,7 @@ impl SimulatedWorld {
 }
 
 /// As a wrapper says that it is at its gate.
-fn ready_text(host: &str, job: u64) -> String {
+fn format_ready_file(host: &str, job: u64) -> String {
     format!("host {host}\npid 12\nstart 34\nboot b\njob {job}\n")
 }
 

@@ -33,21 +33,22 @@ impl WaitingLocalJobs {
     }
 }
 
-fn length(job: &LocalJob) -> DurationMs {
+fn longest_run_time(job: &LocalJob) -> DurationMs {
     job.estimate.max(job.run_time)
 }
 
 /// Returns the place of a job, beside everything that comes before it.
-fn find_place(
+fn find_job_place(
     job: &LocalJob,
     timeline: &Timeline,
     now: Timestamp,
 ) -> Option<(TimeSpan, ResourceAmounts)> {
     let need = timeline
-        .amounts(&Resources::processors(job.processors))
+        .to_amounts(&Resources::processors(job.processors))
         .ok()?;
-    let start = timeline.earliest_start(&OpeningRequest::after(now, need, length(job)))?;
-    Some((TimeSpan::new(start, start + length(job)), need))
+    let start =
+        timeline.earliest_start(&OpeningRequest::after(now, need, longest_run_time(job)))?;
+    Some((TimeSpan::new(start, start + longest_run_time(job)), need))
 }
 
 impl SimulatedCluster {
@@ -58,7 +59,7 @@ impl SimulatedCluster {
             if self.grants_reservations() {
                 self.waiting.jobs.push_back(job)
             } else {
-                self.hand_to_batch(job, now)
+                self.submit_local_to_batch(job, now)
             }
         }
     }
@@ -77,7 +78,7 @@ impl SimulatedCluster {
         };
         let mut places = Vec::new();
         for job in self.waiting.jobs.iter().take(counted) {
-            let Some((span, need)) = find_place(job, &free, now) else {
+            let Some((span, need)) = find_job_place(job, &free, now) else {
                 continue;
             };
             free.book(span, &need);
@@ -88,13 +89,16 @@ impl SimulatedCluster {
 
     /// Hands the jobs that may start now to the batch system.
     fn start_waiting(&mut self, now: Timestamp) {
-        if self.waiting.is_empty() || self.batch.queued() > 0 || self.batch.idle() == 0 {
+        if self.waiting.is_empty()
+            || self.batch.queued_count() > 0
+            || self.batch.idle_processors() == 0
+        {
             return;
         }
         let Some(mut free) = self.free_beside_reservations(now) else {
             return;
         };
-        let mut idle = self.batch.idle();
+        let mut idle = self.batch.idle_processors();
         let mut blocked = 0;
         let mut left = VecDeque::new();
         while let Some(job) = self.waiting.jobs.pop_front() {
@@ -102,7 +106,7 @@ impl SimulatedCluster {
             let is_counted = blocked == 0 || self.discipline == QueueDiscipline::Conservative;
             let fits = may_overtake && job.processors <= idle;
             let place = (fits || is_counted)
-                .then(|| find_place(&job, &free, now))
+                .then(|| find_job_place(&job, &free, now))
                 .flatten();
             let starts = fits && place.is_some_and(|(span, _)| span.from == now);
             if let Some((span, need)) = place.filter(|_| starts || is_counted) {
@@ -110,7 +114,7 @@ impl SimulatedCluster {
             }
             if starts {
                 idle -= job.processors;
-                self.hand_to_batch(job, now);
+                self.submit_local_to_batch(job, now);
             } else {
                 blocked += 1;
                 left.push_back(job);
@@ -129,11 +133,11 @@ impl SimulatedWorld {
         if !cluster.waiting.is_empty() && !cluster.waiting.expected {
             cluster.waiting.expected = true;
             let ends = cluster
-                .current_leases()
+                .current_reservations()
                 .map(|(_, lease)| lease.span.to)
                 .filter(|end| *end > now);
             let again = ends.min().unwrap_or(now + AGAIN).min(now + AGAIN);
-            self.agenda.add(again, site, AgendaEvent::LocalQueue);
+            self.agenda.add_event(again, site, AgendaEvent::LocalQueue);
         }
     }
 
@@ -143,7 +147,7 @@ impl SimulatedWorld {
         let queued = self.sites[site.0].waiting.jobs.len();
         self.start_waiting(site);
         if self.sites[site.0].waiting.jobs.len() < queued {
-            self.schedule(site);
+            self.start_batch_jobs(site);
         }
     }
 }
@@ -168,7 +172,7 @@ mod tests {
 
     /// A site of four processors that grants reservations, whose users submit jobs of so many
     /// processors for so many seconds, one each second.
-    fn site(discipline: QueueDiscipline, jobs: &[(u32, u64)]) -> SimulatedWorld {
+    fn reserving_site(discipline: QueueDiscipline, jobs: &[(u32, u64)]) -> SimulatedWorld {
         let spec = ClusterSpec {
             name: SiteName::new("delft").unwrap(),
             nodes: 4,
@@ -196,7 +200,7 @@ mod tests {
     }
 
     /// Seconds at which the jobs began, in the order in which they were submitted.
-    fn begun(mut world: SimulatedWorld) -> Vec<u64> {
+    fn local_start_seconds(mut world: SimulatedWorld) -> Vec<u64> {
         world.advance_to(at(10_000));
         let starts = world.sites()[0].local_starts().iter();
         let mut starts: Vec<_> = starts
@@ -210,37 +214,37 @@ mod tests {
     fn local_users_overtake_as_the_discipline_of_their_site_lets_them() {
         let jobs = [(3, 100), (4, 100), (1, 50), (3, 100), (1, 300)];
         assert_eq!(
-            begun(site(QueueDiscipline::Fcfs, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Fcfs, &jobs)),
             [0, 100, 200, 200, 250]
         );
         assert_eq!(
-            begun(site(QueueDiscipline::Easy, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Easy, &jobs)),
             [0, 100, 2, 200, 200]
         );
         let jobs = [(3, 100), (4, 100), (1, 90), (4, 100), (1, 200)];
         assert_eq!(
-            begun(site(QueueDiscipline::Easy, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Easy, &jobs)),
             [0, 100, 2, 200, 300]
         );
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 190), (2, 90)];
         assert_eq!(
-            begun(site(QueueDiscipline::Conservative, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Conservative, &jobs)),
             [0, 100, 200, 3, 300]
         );
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 250), (2, 90)];
         assert_eq!(
-            begun(site(QueueDiscipline::Conservative, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Conservative, &jobs)),
             [0, 100, 200, 300, 4]
         );
         assert_eq!(
-            begun(site(QueueDiscipline::Easy, &jobs)),
+            local_start_seconds(reserving_site(QueueDiscipline::Easy, &jobs)),
             [0, 100, 253, 3, 353]
         );
     }
 
     #[test]
     fn who_waits_is_behind_promises_and_none_is_made_over_the_first() {
-        let mut world = site(QueueDiscipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
+        let mut world = reserving_site(QueueDiscipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
         world.advance_to(at(10));
         let mut ask = |serial, from| {
             let instance = InstanceId::from_random(1);
@@ -249,7 +253,7 @@ mod tests {
             let request = ReservationRequest {
                 resources: Resources::processors(4),
                 length: DurationMs::from_secs(100),
-                window: StartWindow::exactly(at(from)),
+                window: StartWindow::single_start(at(from)),
                 flexible: false,
             };
             let tag = ReservationTag {
@@ -264,11 +268,11 @@ mod tests {
                 request,
                 keep_for,
             };
-            world.reserve(SiteIndex(0), &order).unwrap()
+            world.request_reservation(SiteIndex(0), &order).unwrap()
         };
         assert_eq!(ask(1, 260), ReservationAnswer::Granted { start: at(260) });
         // The first who waits is to begin at 100 for 150 s: it may not be put off.
         assert_eq!(ask(2, 160), ReservationAnswer::NotBefore { next: at(360) });
-        assert_eq!(begun(world), [0, 100, 360]);
+        assert_eq!(local_start_seconds(world), [0, 100, 360]);
     }
 }

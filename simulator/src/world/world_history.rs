@@ -72,7 +72,7 @@ pub struct WorldLedger {
 }
 
 impl WorldLedger {
-    pub(super) fn record_deed(
+    pub(super) fn record_event(
         &mut self,
         at: Timestamp,
         site: &SiteName,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::reservation::{
     IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, TimeSpan,
-    Timeline, list_ebbs,
+    Timeline, list_idle_drops,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -54,52 +54,54 @@ impl SimulatedCluster {
     }
 
     /// Lists the reservations that it has now.
-    pub fn current_leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
+    pub fn current_reservations(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
         self.leases.iter().flat_map(|leases| &leases.kept)
     }
 
     /// Returns the idle processors that are not reserved at this moment.
     pub(super) fn unreserved_idle(&self, now: Timestamp) -> u32 {
         let begun = self
-            .current_leases()
+            .current_reservations()
             .filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
         let kept = begun.map(|(tag, lease)| {
             lease
                 .amounts
                 .whole_processors()
-                .saturating_sub(self.used_of_lease(*tag))
+                .saturating_sub(self.used_in_reservation(*tag))
         });
-        self.batch.idle().saturating_sub(kept.sum())
+        self.batch.idle_processors().saturating_sub(kept.sum())
     }
 
     /// Returns how the idle processors decrease as reservations begin.
-    pub(super) fn idle_ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
-        if self.current_leases().next().is_none() {
+    pub(super) fn idle_drops(&mut self, now: Timestamp) -> Vec<IdleDrop> {
+        if self.current_reservations().next().is_none() {
             return Vec::new();
         }
         let idle = Resources::processors(self.unreserved_idle(now));
-        self.clean_ledger(now)
-            .map(|book| list_ebbs(book.timeline(), &idle, now))
+        self.ledger_without_ended(now)
+            .map(|book| list_idle_drops(book.timeline(), &idle, now))
             .unwrap_or_default()
     }
 
     /// Returns true if it lost this reservation without a word.
-    pub fn has_lost(&self, tag: ReservationTag) -> bool {
+    pub fn has_lost_reservation(&self, tag: ReservationTag) -> bool {
         self.leases
             .as_ref()
             .is_some_and(|leases| leases.lost.contains(&tag))
     }
 
     /// Returns true if this reservation was ever cancelled on request.
-    pub fn has_released(&self, tag: ReservationTag) -> bool {
+    pub fn has_cancelled_reservation(&self, tag: ReservationTag) -> bool {
         self.leases
             .as_ref()
             .is_some_and(|leases| leases.released.contains(&tag))
     }
 
-    fn clean_ledger(&mut self, now: Timestamp) -> Result<SiteReservationLedger, SiteError> {
+    fn ledger_without_ended(&mut self, now: Timestamp) -> Result<SiteReservationLedger, SiteError> {
         let leases = self.leases.as_mut().ok_or_else(no_reservations_error)?;
-        leases.kept.retain(|_, lease| !is_over(lease, now));
+        leases
+            .kept
+            .retain(|_, lease| !has_reservation_ended(lease, now));
         self.current_ledger(now)
     }
 
@@ -107,29 +109,32 @@ impl SimulatedCluster {
     fn current_ledger(&self, now: Timestamp) -> Result<SiteReservationLedger, SiteError> {
         let leases = self.leases.as_ref().ok_or_else(no_reservations_error)?;
         let mut beside = self
-            .beside_what_runs(now)
+            .free_beside_unreserved_work(now)
             .ok_or_else(no_reservations_error)?;
         for (span, need) in self.places_of_waiting(now) {
             beside.book(span, &need);
         }
         let mut book = SiteReservationLedger::new(beside);
-        let live = leases.kept.iter().filter(|(_, lease)| !is_over(lease, now));
+        let live = leases
+            .kept
+            .iter()
+            .filter(|(_, lease)| !has_reservation_ended(lease, now));
         live.for_each(|(tag, lease)| book.restore(*tag, *lease));
         Ok(book)
     }
 
     /// Returns what is free when, beside what runs outside of reservations.
-    fn beside_what_runs(&self, now: Timestamp) -> Option<Timeline> {
+    fn free_beside_unreserved_work(&self, now: Timestamp) -> Option<Timeline> {
         let timeline = Timeline::new(now, &Resources::processors(self.processors)).ok()?;
         Some(subtract_taken(timeline, &self.unreserved_work(now), now))
     }
 
     /// Returns what is free when, beside reservations and what runs outside of them.
     pub(super) fn free_beside_reservations(&self, now: Timestamp) -> Option<Timeline> {
-        let mut free = self.beside_what_runs(now)?;
+        let mut free = self.free_beside_unreserved_work(now)?;
         let live = self
-            .current_leases()
-            .filter(|(_, lease)| !is_over(lease, now));
+            .current_reservations()
+            .filter(|(_, lease)| !has_reservation_ended(lease, now));
         live.for_each(|(_, lease)| free.book(lease.span, &lease.amounts));
         Some(free)
     }
@@ -152,19 +157,19 @@ impl SimulatedCluster {
                     said, processors, ..
                 } => (*processors, since + *said),
                 BatchJobOwner::Ours(tag) => match self.attempts.get(tag) {
-                    Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
+                    Some(attempt) if self.runs_in_reservation(*tag) => (0, attempt.submitted_at),
                     Some(attempt) => (attempt.processors, since + attempt.asked),
                     None => (0, now),
                 },
             };
             taken.push((processors, until.max(now + OVERRUN)));
         }
-        let down = self.processors - self.batch.used() - self.batch.idle();
+        let down = self.processors - self.batch.used_processors() - self.batch.idle_processors();
         taken.push((down, now + DOWN));
         taken
     }
 
-    fn is_under_lease(&self, tag: AttemptTag) -> bool {
+    fn runs_in_reservation(&self, tag: AttemptTag) -> bool {
         let lease = self.attempts.get(&tag).and_then(|attempt| attempt.lease);
         lease.is_some_and(|lease| {
             self.leases
@@ -174,20 +179,20 @@ impl SimulatedCluster {
     }
 
     /// Returns the processors that live attempts use of a reservation.
-    fn used_of_lease(&self, lease: ReservationTag) -> u32 {
+    fn used_in_reservation(&self, lease: ReservationTag) -> u32 {
         let under = self.attempts.values();
         let under = under.filter(|attempt| attempt.lease == Some(lease) && attempt.is_live());
         under.map(|attempt| attempt.processors).sum()
     }
 
     /// Runs `work` on the reservations of a site, and keeps the result for one of them.
-    fn with_lease<T>(
+    fn change_reservation<T>(
         &mut self,
         tag: ReservationTag,
         now: Timestamp,
         work: impl FnOnce(&mut SiteReservationLedger) -> T,
     ) -> Result<T, SiteError> {
-        let mut book = self.clean_ledger(now)?;
+        let mut book = self.ledger_without_ended(now)?;
         let result = work(&mut book);
         let after = book.find_by_tag(&tag).copied();
         if let Some(leases) = &mut self.leases {
@@ -199,10 +204,12 @@ impl SimulatedCluster {
         Ok(result)
     }
 
-    fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
+    fn is_free_for(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
         let span = TimeSpan::new(now, now + length);
-        self.clean_ledger(now).is_ok_and(|book| {
-            let need = book.timeline().amounts(&Resources::processors(processors));
+        self.ledger_without_ended(now).is_ok_and(|book| {
+            let need = book
+                .timeline()
+                .to_amounts(&Resources::processors(processors));
             need.is_ok_and(|need| book.timeline().is_free(span, &need))
         })
     }
@@ -218,9 +225,11 @@ impl SimulatedCluster {
         match order.reservation {
             Some(_) if !self.grants_reservations() => Err(no_reservations_error()),
             None if !self.grants_reservations() => Ok(()),
-            Some(tag) => self.check_under_lease(tag, order, now),
+            Some(tag) => self.check_in_reservation(tag, order, now),
             None => {
-                if self.batch.idle() >= processors && self.is_free(processors, length, now) {
+                if self.batch.idle_processors() >= processors
+                    && self.is_free_for(processors, length, now)
+                {
                     Ok(())
                 } else {
                     Err(SiteError::SiteFull(
@@ -231,13 +240,13 @@ impl SimulatedCluster {
         }
     }
 
-    fn check_under_lease(
+    fn check_in_reservation(
         &mut self,
         tag: ReservationTag,
         order: &AttemptSubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
-        self.clean_ledger(now)?;
+        self.ledger_without_ended(now)?;
         if !tag.may_serve(order.tag.instance, order.tag.job) {
             return Err(SiteError::Refused(format!(
                 "reservation {tag} is another's"
@@ -253,7 +262,7 @@ impl SimulatedCluster {
         let left = lease
             .amounts
             .whole_processors()
-            .saturating_sub(self.used_of_lease(tag));
+            .saturating_sub(self.used_in_reservation(tag));
         match () {
             () if now < lease.span.from => refuse_as_full("its reservation has not begun"),
             () if now + order.wall_time > lease.span.to => {
@@ -269,13 +278,13 @@ fn refuse_as_full(why: &str) -> Result<(), SiteError> {
     Err(SiteError::SiteFull(why.into()))
 }
 
-fn is_over(lease: &Reservation, now: Timestamp) -> bool {
+fn has_reservation_ended(lease: &Reservation, now: Timestamp) -> bool {
     lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
 }
 
 fn subtract_taken(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
     for (processors, until) in taken.iter().filter(|(processors, _)| *processors > 0) {
-        if let Ok(amounts) = timeline.amounts(&Resources::processors(*processors)) {
+        if let Ok(amounts) = timeline.to_amounts(&Resources::processors(*processors)) {
             timeline.book(TimeSpan::new(now, *until), &amounts);
         }
     }
@@ -287,15 +296,15 @@ impl SimulatedWorld {
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn reserve(
+    pub fn request_reservation(
         &mut self,
         site: SiteIndex,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let now = self.now;
         let expires = self.now + order.keep_for;
-        self.sites[site.0].with_lease(order.tag, now, |book| {
-            book.request(order.tag, &order.request, expires)
+        self.sites[site.0].change_reservation(order.tag, now, |book| {
+            book.request_reservation(order.tag, &order.request, expires)
         })
     }
 
@@ -303,13 +312,13 @@ impl SimulatedWorld {
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn modify_lease(
+    pub fn modify_reservation(
         &mut self,
         site: SiteIndex,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let now = self.now;
-        self.sites[site.0].with_lease(order.tag, now, |book: &mut SiteReservationLedger| {
+        self.sites[site.0].change_reservation(order.tag, now, |book: &mut SiteReservationLedger| {
             book.modify(&order.tag, order.number, &order.request)
         })
     }
@@ -318,34 +327,34 @@ impl SimulatedWorld {
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn renew_lease(
+    pub fn renew_reservation(
         &mut self,
         site: SiteIndex,
         tag: ReservationTag,
         keep_for: DurationMs,
     ) -> Result<bool, SiteError> {
         let now = self.now;
-        self.sites[site.0].with_lease(tag, now, |book| book.renew(&tag, now + keep_for))
+        self.sites[site.0].change_reservation(tag, now, |book| book.renew(&tag, now + keep_for))
     }
 
     /// Confirms an offer.
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn confirm_lease(
+    pub fn confirm_reservation(
         &mut self,
         site: SiteIndex,
         tag: ReservationTag,
     ) -> Result<bool, SiteError> {
         let now = self.now;
-        self.sites[site.0].with_lease(tag, now, |book| book.confirm(&tag))
+        self.sites[site.0].change_reservation(tag, now, |book| book.confirm(&tag))
     }
 
     /// Cancels a reservation.
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn release_lease(
+    pub fn cancel_reservation(
         &mut self,
         site: SiteIndex,
         tag: ReservationTag,
@@ -356,17 +365,17 @@ impl SimulatedWorld {
             .leases
             .iter_mut()
             .for_each(|leases| leases.released.extend([tag]));
-        cluster.with_lease(tag, now, |book| book.cancel(&tag))
+        cluster.change_reservation(tag, now, |book| book.cancel(&tag))
     }
 
     /// Lists all reservations of a site.
     ///
     /// # Errors
     /// Fails if the site grants no reservations.
-    pub fn list_leases(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
+    pub fn list_reservations(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
         let now = self.now;
-        let book = self.sites[site.0].clean_ledger(now)?;
-        let seen = book.leases().map(|(tag, lease)| {
+        let book = self.sites[site.0].ledger_without_ended(now)?;
+        let seen = book.reservations().map(|(tag, lease)| {
             let resources = Resources::processors(lease.amounts.whole_processors());
             let confirmed = lease.expires.is_none();
             (
@@ -392,18 +401,18 @@ impl SimulatedWorld {
         most: usize,
     ) -> Result<Vec<FreeSlot>, SiteError> {
         let now = self.now;
-        let book = self.sites[site.0].clean_ledger(now)?;
+        let book = self.sites[site.0].ledger_without_ended(now)?;
         let timeline = book.timeline();
         let span = TimeSpan::new(span.from.max(now), span.to);
         let slots = timeline.slots(span, most).into_iter().map(|slot| FreeSlot {
             span: slot.span,
-            free: timeline.kinds().resources(&slot.free),
+            free: timeline.kinds().to_resources(&slot.free),
         });
         Ok(slots.collect())
     }
 
     /// Makes a site lose all reservations without a word.
-    pub(super) fn lose_leases(&mut self, site: SiteIndex) {
+    pub(super) fn lose_reservations(&mut self, site: SiteIndex) {
         let Some(leases) = &mut self.sites[site.0].leases else {
             return;
         };

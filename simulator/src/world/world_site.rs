@@ -132,13 +132,13 @@ impl fmt::Display for SimulatedCluster {
         write!(
             f,
             "{name}: {} of {processors} processors idle, ",
-            batch.idle()
+            batch.idle_processors()
         )?;
         write!(
             f,
             "{} running and {} queued of which ",
-            batch.running(),
-            batch.queued()
+            batch.running_count(),
+            batch.queued_count()
         )?;
         write!(f, "{} are known, {ailments:?}", self.occupants.len())
     }
@@ -207,8 +207,8 @@ impl SimulatedCluster {
     /// Returns the idle processors that nobody waits for; `None` while it has a fault, or does not
     /// show its true state.
     pub fn spare_processors(&self) -> Option<u32> {
-        let nobody_waits = self.batch.queued() == 0 && self.waiting.is_empty();
-        (nobody_waits && !self.ailments.hinder_work()).then(|| self.batch.idle())
+        let nobody_waits = self.batch.queued_count() == 0 && self.waiting.is_empty();
+        (nobody_waits && !self.ailments.hinders_work()).then(|| self.batch.idle_processors())
     }
 
     /// Returns the spare processors that are not reserved for `length` from now.
@@ -229,7 +229,7 @@ impl SimulatedCluster {
     }
 
     /// Returns its present faults.
-    pub fn ailments(&self) -> &PresentSiteFaults {
+    pub fn present_faults(&self) -> &PresentSiteFaults {
         &self.ailments
     }
 
@@ -261,17 +261,17 @@ impl SimulatedCluster {
         LrmJobId(self.next_job - 1)
     }
 
-    pub(super) fn next_local_at(&self) -> Option<Timestamp> {
+    pub(super) fn next_local_submission(&self) -> Option<Timestamp> {
         self.local_jobs.front().map(|job| job.at)
     }
 
     /// Returns the next job of a local user.
-    pub(super) fn next_local(&mut self) -> Option<LocalJob> {
+    pub(super) fn take_next_local_job(&mut self) -> Option<LocalJob> {
         self.local_jobs.pop_front()
     }
 
     /// Hands a local user's job to the batch system.
-    pub(super) fn hand_to_batch(&mut self, job: LocalJob, now: Timestamp) {
+    pub(super) fn submit_local_to_batch(&mut self, job: LocalJob, now: Timestamp) {
         let number = self.next_free_number();
         let LocalJob {
             at: submitted,
@@ -322,7 +322,7 @@ impl SimulatedCluster {
 
     /// Ends a local user's job. Returns `false` if it was killed before; its number may be reused
     /// by then.
-    pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
+    pub(super) fn end_local_job(&mut self, job: LrmJobId, now: Timestamp) -> bool {
         let Some(BatchJobOwner::Local { run_time, .. }) = self.occupants.get(&job) else {
             return false;
         };
@@ -381,7 +381,7 @@ impl SimulatedCluster {
         for (tag, job, step) in lost {
             self.end_batch_job(job, now);
             self.reuse_numbers(job);
-            if !self.continue_without(tag) {
+            if !self.continue_without_batch_job(tag) {
                 gone.push((tag, step));
             }
         }
@@ -389,7 +389,7 @@ impl SimulatedCluster {
     }
 
     /// Forgets the batch job of an attempt. Returns true if the attempt goes on with another one.
-    fn continue_without(&mut self, tag: AttemptTag) -> bool {
+    fn continue_without_batch_job(&mut self, tag: AttemptTag) -> bool {
         let had_directory = self
             .attempts
             .get(&tag)
@@ -424,7 +424,7 @@ impl SimulatedCluster {
                         let double = double.filter(|_| self.batch.is_running(*job));
                         held += double.map_or(0, |double| double.processors);
                     }
-                    Some(attempt) if attempt.is_holding() => held += attempt.processors,
+                    Some(attempt) if attempt.holds_without_payload() => held += attempt.processors,
                     Some(SimulatedAttempt {
                         stage: AttemptStage::Running { .. },
                         processors,
@@ -441,7 +441,7 @@ impl SimulatedCluster {
             }
         }
         self.local_running = local;
-        let down = self.processors - self.batch.used() - self.batch.idle();
+        let down = self.processors - self.batch.used_processors() - self.batch.idle_processors();
         let step = ClusterLoadStep {
             at: now,
             running,

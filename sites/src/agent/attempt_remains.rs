@@ -10,7 +10,7 @@ use super::SiteAgentAnswer;
 use super::site_time::SiteClockState;
 use crate::wrapper::attempt_files::{FoundStateFile, WrapperEvidence};
 use crate::wrapper::attempt_words::AttemptAuthenticator;
-use crate::wrapper::parameters::push_end;
+use crate::wrapper::parameters::push_end_line;
 
 /// State files of one attempt; no content if something is there that cannot be read as a file.
 type AttemptStateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
@@ -43,7 +43,7 @@ pub(crate) fn read_remains(
             }
             continue;
         }
-        current = parse_found(line).map(|(tag, name, modified, readable)| {
+        current = parse_found_file(line).map(|(tag, name, modified, readable)| {
             let files = left.entry(tag).or_default();
             let modified = time.file_time(tag, &name, modified);
             match (name.is_empty(), readable) {
@@ -73,7 +73,7 @@ pub(crate) fn read_remains(
 
 /// Reads a line `KIND SECONDS attempts/TAG[/FILE]`; the directory itself has no file name. Kind `x`
 /// is something that cannot be read.
-fn parse_found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
+fn parse_found_file(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let kind = words.next()?;
     let seconds = words.next()?;
@@ -117,7 +117,7 @@ fn gather_evidence(
         && !bytes.is_empty()
     {
         // Only the first line of a decision is sent: the file gets its name once it is complete.
-        push_end(bytes, tag);
+        push_end_line(bytes, tag);
     }
     match WrapperEvidence::from_files(tag, seal, |name: &str| {
         let found = files.get(name);
@@ -140,10 +140,10 @@ mod tests {
     const SHUT: &str = "cabcdefgh-2-0-1";
     const BARE: &str = "cabcdefgh-3-0-12";
 
-    fn of(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
+    fn parse_evidence(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
         read_remains(
             &SiteAgentAnswer(text.to_owned()),
-            &AttemptAuthenticator::none(),
+            &AttemptAuthenticator::without_words(),
             &mut SiteClockState::default(),
         )
         .evidence
@@ -157,7 +157,7 @@ mod tests {
              d 5.000 attempts/{SHUT}\nf 6.0 attempts/{SHUT}/decision\n| void\n\
              d 5.000 attempts/{BARE}\nf 6.0 attempts/{BARE}/exit\n| cause code 0\n"
         );
-        let left = of(&text);
+        let left = parse_evidence(&text);
         assert_eq!(left.len(), 3);
         let waits = &left[&WAITS.parse().unwrap()];
         let at_gate = AttemptAtGate {
@@ -183,7 +183,7 @@ mod tests {
     fn lines_of_a_file_that_look_like_another_are_its_own() {
         let text = format!("f 6.0 attempts/{WAITS}/trouble\n| f 6.0 attempts/{SHUT}/exit\n");
         assert_eq!(
-            of(&text).into_keys().collect::<Vec<_>>(),
+            parse_evidence(&text).into_keys().collect::<Vec<_>>(),
             [WAITS.parse().unwrap()]
         );
     }
@@ -193,7 +193,7 @@ mod tests {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
         let left = read_remains(
             &SiteAgentAnswer(text),
-            &AttemptAuthenticator::none(),
+            &AttemptAuthenticator::without_words(),
             &mut SiteClockState::default(),
         );
         assert_eq!(

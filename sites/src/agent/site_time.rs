@@ -90,12 +90,12 @@ impl SiteClockState {
     }
 
     /// Corrects a time that the clock shows.
-    pub(crate) fn to_steady(&self, shown: Timestamp) -> Timestamp {
+    pub(crate) fn to_corrected_time(&self, shown: Timestamp) -> Timestamp {
         shown - self.set
     }
 
     /// Returns what the clock shows at a corrected time.
-    pub(crate) fn to_shown(&self, steady: Timestamp) -> Timestamp {
+    pub(crate) fn to_clock_time(&self, steady: Timestamp) -> Timestamp {
         steady + self.set
     }
 
@@ -150,44 +150,59 @@ mod tests {
 
     /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far
     /// ahead.
-    fn answer(up_s: i64, ahead_s: i64) -> SiteAgentAnswer {
+    fn clock_answer(up_s: i64, ahead_s: i64) -> SiteAgentAnswer {
         let clock = 1_800_000_000 + up_s + ahead_s;
         SiteAgentAnswer(format!(
             "clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"
         ))
     }
 
-    fn shown(up_s: i64, ahead_s: i64) -> Timestamp {
+    fn clock_time(up_s: i64, ahead_s: i64) -> Timestamp {
         seconds_to_timestamp(&format!("{}.250", 1_800_000_000 + up_s + ahead_s)).unwrap()
     }
 
-    fn now(time: &mut SiteClockState, up_s: i64, ahead_s: i64) -> Timestamp {
-        let shown = time.read_clock(&answer(up_s, ahead_s)).unwrap();
-        time.to_steady(shown)
+    fn read_corrected_time(time: &mut SiteClockState, up_s: i64, ahead_s: i64) -> Timestamp {
+        let shown = time.read_clock(&clock_answer(up_s, ahead_s)).unwrap();
+        time.to_corrected_time(shown)
     }
 
     #[test]
     fn a_clock_that_is_set_changes_no_age() {
         for set_s in [HOUR_S, -HOUR_S, MONTH_S, -MONTH_S, -1_800_000_000 + 10] {
             let mut time = SiteClockState::default();
-            assert_eq!(now(&mut time, 1_000, 0), shown(1_000, 0));
-            let before = time.file_time(tag(), "ready", shown(990, 0));
-            // Written between two looks, before the clock was set and after.
-            assert_eq!(now(&mut time, 1_020, set_s), shown(1_020, 0), "{set_s}");
-            let late = time.file_time(tag(), "decision", shown(1_010, 0));
-            let after = time.file_time(tag(), "begun", shown(1_015, set_s));
-            assert_eq!((late, after), (shown(1_010, 0), shown(1_015, 0)), "{set_s}");
-            assert_eq!(time.file_time(tag(), "ready", shown(990, 0)), before);
-            // And back again.
-            assert_eq!(now(&mut time, 5_000, 0), shown(5_000, 0), "{set_s}");
             assert_eq!(
-                time.file_time(tag(), "begun", shown(1_015, set_s)),
+                read_corrected_time(&mut time, 1_000, 0),
+                clock_time(1_000, 0)
+            );
+            let before = time.file_time(tag(), "ready", clock_time(990, 0));
+            // Written between two looks, before the clock was set and after.
+            assert_eq!(
+                read_corrected_time(&mut time, 1_020, set_s),
+                clock_time(1_020, 0),
+                "{set_s}"
+            );
+            let late = time.file_time(tag(), "decision", clock_time(1_010, 0));
+            let after = time.file_time(tag(), "begun", clock_time(1_015, set_s));
+            assert_eq!(
+                (late, after),
+                (clock_time(1_010, 0), clock_time(1_015, 0)),
+                "{set_s}"
+            );
+            assert_eq!(time.file_time(tag(), "ready", clock_time(990, 0)), before);
+            // And back again.
+            assert_eq!(
+                read_corrected_time(&mut time, 5_000, 0),
+                clock_time(5_000, 0),
+                "{set_s}"
+            );
+            assert_eq!(
+                time.file_time(tag(), "begun", clock_time(1_015, set_s)),
                 after,
                 "{set_s}"
             );
             assert_eq!(
-                time.file_time(tag(), "exit", shown(4_999, 0)),
-                shown(4_999, 0),
+                time.file_time(tag(), "exit", clock_time(4_999, 0)),
+                clock_time(4_999, 0),
                 "{set_s}"
             );
         }
@@ -196,28 +211,32 @@ mod tests {
     #[test]
     fn what_is_told_in_our_time_is_shown_by_the_clock_as_it_is_now() {
         let mut time = SiteClockState::default();
-        let first = now(&mut time, 1_000, 0);
-        now(&mut time, 1_010, HOUR_S);
-        assert_eq!(time.to_shown(first), shown(1_000, HOUR_S));
+        let first = read_corrected_time(&mut time, 1_000, 0);
+        read_corrected_time(&mut time, 1_010, HOUR_S);
+        assert_eq!(time.to_clock_time(first), clock_time(1_000, HOUR_S));
     }
 
     #[test]
     fn corrections_are_followed_and_another_machine_says_nothing_of_this_one() {
         let mut time = SiteClockState::default();
-        now(&mut time, 1_000, 0);
-        assert_eq!(now(&mut time, 1_010, 1), shown(1_010, 1), "a second");
+        read_corrected_time(&mut time, 1_000, 0);
         assert_eq!(
-            now(&mut time, 11_010, 6),
-            shown(11_010, 6),
+            read_corrected_time(&mut time, 1_010, 1),
+            clock_time(1_010, 1),
+            "a second"
+        );
+        assert_eq!(
+            read_corrected_time(&mut time, 11_010, 6),
+            clock_time(11_010, 6),
             "five in three hours"
         );
         let other = SiteAgentAnswer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
         let shown = time.read_clock(&other).unwrap();
-        assert_eq!(time.to_steady(shown), Timestamp(1_800_005_000_000));
+        assert_eq!(time.to_corrected_time(shown), Timestamp(1_800_005_000_000));
         let slow = SiteAgentAnswer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
         let shown = time.read_clock(&slow).unwrap();
         assert_eq!(
-            time.to_steady(shown),
+            time.to_corrected_time(shown),
             shown,
             "it took long between the looks"
         );

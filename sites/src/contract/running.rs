@@ -5,7 +5,11 @@ use crate::port::{FilePlace, UPLOADS, UploadStep};
 
 /// `Absent` is an answer: the one for a tag that was never there.
 pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
-    let status = fixture.site().status(&[tag(1), tag(2)]).await.unwrap();
+    let status = fixture
+        .site()
+        .status(&[attempt_tag(1), attempt_tag(2)])
+        .await
+        .unwrap();
     assert_eq!(status.attempts.len(), 2);
     assert!(
         status
@@ -19,10 +23,13 @@ pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
 /// This is the ordinary case.
 pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    let order = order(tag(1), script("echo begun; read nothing; exit 0"));
-    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(read_stdout(&*site, tag(1)).await, "begun\n");
-    let seen = await_seen(&*site, tag(1), |_| true).await;
+    let order = submit_request(
+        attempt_tag(1),
+        script_program("echo begun; read nothing; exit 0"),
+    );
+    assert_eq!(run_to_end(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(read_stdout(&*site, attempt_tag(1)).await, "begun\n");
+    let seen = await_observation(&*site, attempt_tag(1), |_| true).await;
     let AttemptObservation::Exited(exit) = seen else {
         panic!("{seen:?}")
     };
@@ -33,8 +40,8 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl
 pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, code) in [(1, 1), (2, 75), (3, 127), (4, 255)] {
-        let order = order(tag(job), script(&format!("exit {code}")));
-        assert_eq!(run(&*site, &order).await, ExitCause::Code(code));
+        let order = submit_request(attempt_tag(job), script_program(&format!("exit {code}")));
+        assert_eq!(run_to_end(&*site, &order).await, ExitCause::Code(code));
     }
 }
 
@@ -42,11 +49,19 @@ pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
 pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &impl SiteFixture) {
     let site = fixture.site();
     assert_eq!(
-        run(&*site, &order(tag(1), script("kill -9 $$"))).await,
+        run_to_end(
+            &*site,
+            &submit_request(attempt_tag(1), script_program("kill -9 $$"))
+        )
+        .await,
         ExitCause::Signal(9)
     );
     assert_eq!(
-        run(&*site, &order(tag(2), script("kill -15 $$"))).await,
+        run_to_end(
+            &*site,
+            &submit_request(attempt_tag(2), script_program("kill -15 $$"))
+        )
+        .await,
         ExitCause::Signal(15)
     );
 }
@@ -55,7 +70,11 @@ pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &imp
 pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, name) in [(1, "/no/such/program"), (2, "no-such-program-at-all")] {
-        let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
+        let cause = run_to_end(
+            &*site,
+            &submit_request(attempt_tag(job), program(name, &[])),
+        )
+        .await;
         assert!(
             matches!(cause, ExitCause::CouldNotStart(_)),
             "{name}: {cause:?}"
@@ -63,7 +82,7 @@ pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl Si
     }
     let mut with_setup = program("no-such-program-at-all", &[]);
     with_setup.setup = vec!["true".into()];
-    let cause = run(&*site, &order(tag(3), with_setup)).await;
+    let cause = run_to_end(&*site, &submit_request(attempt_tag(3), with_setup)).await;
     assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{cause:?}");
 }
 
@@ -71,7 +90,11 @@ pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl Si
 pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(fixture: &impl SiteFixture) {
     let site = fixture.site();
     for (job, name) in [(1, "/etc/passwd"), (2, "/usr")] {
-        let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
+        let cause = run_to_end(
+            &*site,
+            &submit_request(attempt_tag(job), program(name, &[])),
+        )
+        .await;
         assert!(
             matches!(cause, ExitCause::CouldNotStart(_)),
             "{name}: {cause:?}"
@@ -111,16 +134,19 @@ pub async fn arguments_and_variables_arrive_byte_for_byte(fixture: &impl SiteFix
         reader.environment.insert(name.into(), value.into());
     }
     assert_eq!(
-        run(&*site, &order(tag(1), printer)).await,
+        run_to_end(&*site, &submit_request(attempt_tag(1), printer)).await,
         ExitCause::Code(0)
     );
     let expected: String = odd.iter().map(|a| format!("<{a}>")).collect();
-    assert_eq!(read_stdout(&*site, tag(1)).await, expected);
+    assert_eq!(read_stdout(&*site, attempt_tag(1)).await, expected);
     assert_eq!(
-        run(&*site, &order(tag(2), reader)).await,
+        run_to_end(&*site, &submit_request(attempt_tag(2), reader)).await,
         ExitCause::Code(0)
     );
-    assert_eq!(read_stdout(&*site, tag(2)).await, odd.concat() + "\n");
+    assert_eq!(
+        read_stdout(&*site, attempt_tag(2)).await,
+        odd.concat() + "\n"
+    );
 }
 
 /// `module load` and the like need this.
@@ -133,23 +159,23 @@ pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl Sit
         "export PATH GREETING; set -- nobody".into(),
     ];
     assert_eq!(
-        run(&*site, &order(tag(1), with_setup)).await,
+        run_to_end(&*site, &submit_request(attempt_tag(1), with_setup)).await,
         ExitCause::Code(0)
     );
-    assert_eq!(read_stdout(&*site, tag(1)).await, "hello to you\n");
+    assert_eq!(read_stdout(&*site, attempt_tag(1)).await, "hello to you\n");
 }
 
 /// The directory is below its work directory, and is made if need be.
 pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    let mut elsewhere = script("pwd");
+    let mut elsewhere = script_program("pwd");
     elsewhere.directory = Some(RelPath::new("some where/deep").unwrap());
     assert_eq!(
-        run(&*site, &order(tag(1), elsewhere)).await,
+        run_to_end(&*site, &submit_request(attempt_tag(1), elsewhere)).await,
         ExitCause::Code(0)
     );
     assert!(
-        read_stdout(&*site, tag(1))
+        read_stdout(&*site, attempt_tag(1))
             .await
             .ends_with("/work/some where/deep\n")
     );
@@ -162,14 +188,18 @@ pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
                 $COSPAN_RANK $COSPAN_EPOCH $COSPAN_HOSTS $COSPAN_SITES $COSPAN_PROCESSORS; \
                 grep -c ^peer \"$COSPAN_ROUND_FILE\"";
     assert_eq!(
-        run(&*site, &order(tag(42), script(text))).await,
+        run_to_end(
+            &*site,
+            &submit_request(attempt_tag(42), script_program(text))
+        )
+        .await,
         ExitCause::Code(0)
     );
     let expected = format!(
         "42 0 1 {} 7 1 3 node-a,node-b elsewhere,elsewhere 2,2\n2\n",
-        tag(42)
+        attempt_tag(42)
     );
-    assert_eq!(read_stdout(&*site, tag(42)).await, expected);
+    assert_eq!(read_stdout(&*site, attempt_tag(42)).await, expected);
 }
 
 /// Content comes from the store, under the names that the job gave it.
@@ -180,10 +210,10 @@ pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixtu
     let input = content_of(b"what is read");
     bring_content(fixture, &*site, "tool", text).await;
     bring_content(fixture, &*site, "data", b"what is read").await;
-    let mut order = order_of_staged(tool);
+    let mut order = staged_program_request(tool);
     order.inputs = vec![(input, RelPath::new("in/the input").unwrap())];
-    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(read_stdout(&*site, tag(1)).await, "what is read");
+    assert_eq!(run_to_end(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(read_stdout(&*site, attempt_tag(1)).await, "what is read");
 }
 
 /// An upload arrives in pieces and lies below the site's file root. A job uses it
@@ -206,10 +236,10 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     let path = RelPath::new(&format!("{UPLOADS}/sent-1")).unwrap();
     store_content(&*site, path.clone(), text).await;
     assert_eq!(
-        run(&*site, &order_of_staged(content_of(text))).await,
+        run_to_end(&*site, &staged_program_request(content_of(text))).await,
         ExitCause::Code(0)
     );
-    assert_eq!(read_stdout(&*site, tag(1)).await, "sent\n");
+    assert_eq!(read_stdout(&*site, attempt_tag(1)).await, "sent\n");
     site.upload(&UploadStep::Remove {
         name: "sent-1".into(),
     })
@@ -219,14 +249,14 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     assert!(matches!(gone, Err(SiteError::Refused(_))), "{gone:?}");
 }
 
-fn order_of_staged(tool: Content) -> AttemptSubmitRequest {
+fn staged_program_request(tool: Content) -> AttemptSubmitRequest {
     let file = cospan_domain::job::spec::FileReference {
         name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
         bound: Some(tool),
     };
     let mut staged = program("", &[]);
     staged.executable = ExecutableSource::Staged(file);
-    let mut order = order(tag(1), staged);
+    let mut order = submit_request(attempt_tag(1), staged);
     order.staged_executable = Some(tool.digest);
     order
 }

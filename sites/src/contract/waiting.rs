@@ -5,7 +5,7 @@ use super::*;
 /// Brings an attempt to its gate that takes all processors, and returns their number.
 async fn fill_site(site: &dyn Site) -> u32 {
     let total = site.describe().await.unwrap().total;
-    let mut all = order(tag(1), script("exit 0"));
+    let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
     all.resources = total.clone();
     bring_to_gate(site, &all).await;
     total.processors
@@ -13,11 +13,14 @@ async fn fill_site(site: &dyn Site) -> u32 {
 
 /// Submits to a full site; `false` if it has no queue, and then nothing of the attempt is there.
 async fn submit_to_full(site: &dyn Site, tag: AttemptTag) -> bool {
-    match site.submit(&order(tag, script("exit 0"))).await {
+    match site
+        .submit(&submit_request(tag, script_program("exit 0")))
+        .await
+    {
         Ok(_) => true,
         Err(SiteError::SiteFull(_)) => {
             assert_eq!(
-                await_seen(site, tag, |_| true).await,
+                await_observation(site, tag, |_| true).await,
                 AttemptObservation::Absent
             );
             false
@@ -30,39 +33,49 @@ async fn submit_to_full(site: &dyn Site, tag: AttemptTag) -> bool {
 pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl SiteFixture) {
     let site = fixture.site();
     fill_site(&*site).await;
-    if !submit_to_full(&*site, tag(2)).await {
+    if !submit_to_full(&*site, attempt_tag(2)).await {
         return;
     }
     let reopened = fixture.reopened();
     for site in [&site, &site, &reopened, &site, &reopened] {
-        let seen = await_seen(&**site, tag(2), |_| true).await;
+        let seen = await_observation(&**site, attempt_tag(2), |_| true).await;
         assert!(matches!(seen, AttemptObservation::Queued(_)), "{seen:?}");
     }
-    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
-    await_seen(&*site, tag(2), |seen| {
+    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+        .await
+        .unwrap();
+    await_observation(&*site, attempt_tag(2), |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
-    assert_eq!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
-    assert_eq!(await_exit(&*site, tag(2)).await, ExitCause::Code(0));
+    assert_eq!(
+        site.decide_gate(attempt_tag(2), &go_decision()).await,
+        Ok(GateState::Opened)
+    );
+    assert_eq!(await_exit(&*site, attempt_tag(2)).await, ExitCause::Code(0));
 }
 
 /// It does not start later either, when processors become idle.
 pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let total = fill_site(&*site).await;
-    if submit_to_full(&*site, tag(2)).await {
-        site.cancel(tag(2), None).await.unwrap();
+    if submit_to_full(&*site, attempt_tag(2)).await {
+        site.cancel(attempt_tag(2), None).await.unwrap();
     }
-    await_seen(&*site, tag(2), has_never_begun).await;
-    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    await_observation(&*site, attempt_tag(2), was_never_begun).await;
+    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+        .await
+        .unwrap();
     await_idle(&*site, total).await;
-    assert_ne!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
-    let seen = await_seen(&*site, tag(2), |_| true).await;
-    assert!(has_never_begun(&seen), "{seen:?}");
+    assert_ne!(
+        site.decide_gate(attempt_tag(2), &go_decision()).await,
+        Ok(GateState::Opened)
+    );
+    let seen = await_observation(&*site, attempt_tag(2), |_| true).await;
+    assert!(was_never_begun(&seen), "{seen:?}");
 }
 
-fn has_never_begun(seen: &AttemptObservation) -> bool {
+fn was_never_begun(seen: &AttemptObservation) -> bool {
     matches!(
         seen,
         AttemptObservation::Absent
@@ -76,20 +89,28 @@ fn has_never_begun(seen: &AttemptObservation) -> bool {
 pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let total = site.describe().await.unwrap().total.processors;
-    start(&*site, &order(tag(1), script("sleep 600"))).await;
-    await_seen(&*site, tag(1), |seen| {
+    start_attempt(
+        &*site,
+        &submit_request(attempt_tag(1), script_program("sleep 600")),
+    )
+    .await;
+    await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Begun(_))
     })
     .await;
-    fixture.lose(tag(1));
-    await_seen(&*site, tag(1), is_over).await;
+    fixture.lose(attempt_tag(1));
+    await_observation(&*site, attempt_tag(1), is_over).await;
     await_idle(&*site, total).await;
     assert_eq!(
-        run(&*site, &order(tag(2), script("exit 0"))).await,
+        run_to_end(
+            &*site,
+            &submit_request(attempt_tag(2), script_program("exit 0"))
+        )
+        .await,
         ExitCause::Code(0)
     );
     // An adapter that is new here waits for what may still be reported.
-    await_seen(&*fixture.reopened(), tag(1), is_over).await;
+    await_observation(&*fixture.reopened(), attempt_tag(1), is_over).await;
 }
 
 fn is_over(seen: &AttemptObservation) -> bool {
@@ -103,18 +124,25 @@ fn is_over(seen: &AttemptObservation) -> bool {
 /// It went on meanwhile.
 pub async fn what_was_out_of_sight_comes_back_as_it_was(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    start(&*site, &order(tag(1), script("sleep 1"))).await;
-    await_seen(&*site, tag(1), |seen| {
+    start_attempt(
+        &*site,
+        &submit_request(attempt_tag(1), script_program("sleep 1")),
+    )
+    .await;
+    await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Begun(_))
     })
     .await;
     fixture.take_away();
     let reopened = fixture.reopened();
     for site in [&site, &reopened] {
-        assert!(site.status(&[tag(1)]).await.is_err());
-        assert!(site.find_by_tag(tag(1)).await.is_err());
+        assert!(site.status(&[attempt_tag(1)]).await.is_err());
+        assert!(site.find_by_tag(attempt_tag(1)).await.is_err());
     }
     fixture.bring_back();
-    assert_eq!(await_exit(&*reopened, tag(1)).await, ExitCause::Code(0));
-    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
+    assert_eq!(
+        await_exit(&*reopened, attempt_tag(1)).await,
+        ExitCause::Code(0)
+    );
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
 }

@@ -43,7 +43,7 @@ pub struct ChildProcessExecutor {
 
 impl ChildProcessExecutor {
     /// Takes over those variables of this process that a command needs.
-    pub fn of_this_process() -> Self {
+    pub fn with_process_environment() -> Self {
         let inherited = INHERITED
             .iter()
             .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
@@ -139,7 +139,7 @@ impl CommandExecutor for ChildProcessExecutor {
             Ok::<_, io::Error>((status, kept))
         };
         match tokio::time::timeout(command.deadline, attended).await {
-            Ok(Ok((status, (stdout, stderr)))) => match end_from_status(status) {
+            Ok(Ok((status, (stdout, stderr)))) => match exit_from_status(status) {
                 Some(ended) => Ok(CommandOutput {
                     ended,
                     stdout,
@@ -158,7 +158,7 @@ impl CommandExecutor for ChildProcessExecutor {
     }
 }
 
-fn end_from_status(status: ExitStatus) -> Option<CommandExit> {
+fn exit_from_status(status: ExitStatus) -> Option<CommandExit> {
     status
         .code()
         .map(CommandExit::Code)
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::exec::CommandChannel;
 
-    fn shell(text: &str, input: &[u8]) -> ExecCommand {
+    fn shell_command(text: &str, input: &[u8]) -> ExecCommand {
         ExecCommand {
             work: ProgramOrScript::Script {
                 text: text.into(),
@@ -247,13 +247,15 @@ mod tests {
     }
 
     async fn run(command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        ChildProcessExecutor::of_this_process().run(command).await
+        ChildProcessExecutor::with_process_environment()
+            .run(command)
+            .await
     }
 
     #[tokio::test]
     async fn what_goes_in_comes_out_whatever_its_size() {
         let input = vec![b'x'; 700_000];
-        let output = run(shell("cat; echo odd >&2; exit 3", &input))
+        let output = run(shell_command("cat; echo odd >&2; exit 3", &input))
             .await
             .unwrap();
         assert_eq!(output.ended, CommandExit::Code(3));
@@ -262,10 +264,12 @@ mod tests {
 
     #[tokio::test]
     async fn input_that_nobody_reads_is_no_error() {
-        let output = run(shell("exit 0", &vec![b'x'; 700_000])).await.unwrap();
+        let output = run(shell_command("exit 0", &vec![b'x'; 700_000]))
+            .await
+            .unwrap();
         assert_eq!(output.ended, CommandExit::Code(0));
         assert_eq!(
-            run(shell("kill -9 $$", b"")).await.unwrap().ended,
+            run(shell_command("kill -9 $$", b"")).await.unwrap().ended,
             CommandExit::Signal(9)
         );
     }
@@ -274,7 +278,7 @@ mod tests {
     async fn a_deadline_ends_the_whole_group_and_leaves_the_outcome_open() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("late");
-        let mut late = shell(
+        let mut late = shell_command(
             &format!("(sleep 2; : > {}) & sleep 60", file.display()),
             b"",
         );
@@ -289,7 +293,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_command_leaves_behind_is_not_waited_for() {
         let started = Instant::now();
-        let output = run(shell("echo here; sleep 30 & exit 0", b""))
+        let output = run(shell_command("echo here; sleep 30 & exit 0", b""))
             .await
             .unwrap();
         assert_eq!(
@@ -301,16 +305,18 @@ mod tests {
 
     #[tokio::test]
     async fn too_much_output_is_an_error_and_too_many_words_of_error_are_dropped() {
-        let mut loud = shell("yes", b"");
+        let mut loud = shell_command("yes", b"");
         loud.output_max = 1_000;
         assert!(matches!(run(loud).await, Err(ExecError::PerhapsDone(_))));
-        let output = run(shell("yes | head -c 100000 >&2", b"")).await.unwrap();
+        let output = run(shell_command("yes | head -c 100000 >&2", b""))
+            .await
+            .unwrap();
         assert_eq!(output.stderr.len(), STDERR_MAX);
     }
 
     #[tokio::test]
     async fn what_is_not_there_was_not_started() {
-        let mut missing = shell("", b"");
+        let mut missing = shell_command("", b"");
         missing.work = ProgramOrScript::Program(vec!["/no/such/program".into()]);
         assert!(matches!(run(missing).await, Err(ExecError::NotStarted(_))));
     }

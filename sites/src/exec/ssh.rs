@@ -135,7 +135,7 @@ impl SshExecutor {
 
     /// Ends the connection, unless others made it. What runs at the site goes on.
     pub async fn close_connection(&self) {
-        let up = std::mem::take(&mut *lock(&self.up));
+        let up = std::mem::take(&mut *lock_sessions(&self.up));
         up.control
             .iter()
             .chain(&up.bulk)
@@ -146,7 +146,7 @@ impl SshExecutor {
             .await
             .master
             .take()
-            .filter(SshMasterConnection::is_ours)
+            .filter(SshMasterConnection::is_own_connection)
         {
             master.end_connection(&self.config).await;
         }
@@ -159,7 +159,7 @@ impl SshExecutor {
         lane: CommandChannel,
         until: Instant,
     ) -> Result<SshSession, ExecError> {
-        if let Some(session) = lock(&self.up)
+        if let Some(session) = lock_sessions(&self.up)
             .session_slot(lane)
             .clone()
             .filter(SshSession::is_up)
@@ -171,15 +171,15 @@ impl SshExecutor {
         let up = self.up.clone();
         let made: JoinHandle<Result<_, SshProblem>> = tokio::spawn(async move {
             let mut link = link.lock().await;
-            if let Some(session) = lock(&up)
+            if let Some(session) = lock_sessions(&up)
                 .session_slot(lane)
                 .clone()
                 .filter(SshSession::is_up)
             {
                 return Ok(session);
             }
-            let session = link.session_after_pause(&config, lane).await?;
-            *lock(&up).session_slot(lane) = Some(session.clone());
+            let session = link.open_session_after_pause(&config, lane).await?;
+            *lock_sessions(&up).session_slot(lane) = Some(session.clone());
             Ok(session)
         });
         let host = &self.config.host;
@@ -212,12 +212,12 @@ impl SshConfig {
     }
 }
 
-fn lock(up: &Mutex<OpenSshSessions>) -> std::sync::MutexGuard<'_, OpenSshSessions> {
+fn lock_sessions(up: &Mutex<OpenSshSessions>) -> std::sync::MutexGuard<'_, OpenSshSessions> {
     up.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SshConnectionState {
-    async fn session_after_pause(
+    async fn open_session_after_pause(
         &mut self,
         config: &SshConfig,
         lane: CommandChannel,
@@ -229,7 +229,7 @@ impl SshConnectionState {
         {
             return Err(failed.trouble.clone());
         }
-        let made = self.try_session(config, lane).await;
+        let made = self.try_open_session(config, lane).await;
         match &made {
             Ok(_) => self.failed = None,
             Err(trouble) => {
@@ -246,7 +246,7 @@ impl SshConnectionState {
         made
     }
 
-    async fn try_session(
+    async fn try_open_session(
         &mut self,
         config: &SshConfig,
         lane: CommandChannel,
@@ -255,7 +255,7 @@ impl SshConnectionState {
             self.master = Some(SshMasterConnection::connect(config).await?);
         }
         match self.start_session(config, lane).await {
-            Err(trouble) if self.is_no_fault_of_master(&trouble) => Err(trouble),
+            Err(trouble) if self.is_unrelated_to_master(&trouble) => Err(trouble),
             // The connection may be one that an earlier server left, or one that hangs.
             Err(_) => {
                 if let Some(master) = self.master.take() {
@@ -268,14 +268,14 @@ impl SshConnectionState {
         }
     }
 
-    fn is_no_fault_of_master(&self, trouble: &SshProblem) -> bool {
+    fn is_unrelated_to_master(&self, trouble: &SshProblem) -> bool {
         match trouble.kind {
             SshProblemKind::Sessions => true,
             // A connection that is not ours need not notice that its line is dead.
             SshProblemKind::Shell => self
                 .master
                 .as_ref()
-                .is_some_and(SshMasterConnection::is_ours),
+                .is_some_and(SshMasterConnection::is_own_connection),
             _ => false,
         }
     }
@@ -294,7 +294,7 @@ impl SshConnectionState {
 
 impl Drop for SshExecutor {
     fn drop(&mut self) {
-        let up = lock(&self.up);
+        let up = lock_sessions(&self.up);
         up.control
             .iter()
             .chain(&up.bulk)

@@ -65,7 +65,7 @@ fn parse_control(text: &str) -> Result<BTreeMap<SiteCallKind, ArmedFault>, Contr
         if line.is_empty() {
             continue;
         }
-        let (calls, armed) = parse_line(line).ok_or_else(|| ControlFileError {
+        let (calls, armed) = parse_control_line(line).ok_or_else(|| ControlFileError {
             line: index + 1,
             text: line.to_owned(),
         })?;
@@ -74,7 +74,7 @@ fn parse_control(text: &str) -> Result<BTreeMap<SiteCallKind, ArmedFault>, Contr
     Ok(all)
 }
 
-fn parse_line(line: &str) -> Option<(Vec<SiteCallKind>, ArmedFault)> {
+fn parse_control_line(line: &str) -> Option<(Vec<SiteCallKind>, ArmedFault)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (call, fault, left) = match words[..] {
         [call, fault] => (call, fault, None),

@@ -28,12 +28,12 @@ pub struct FaultInjection {
 }
 
 impl FaultInjection {
-    fn is_open_for(&self, call: SiteCallKind, now: Instant) -> bool {
+    fn is_active_for(&self, call: SiteCallKind, now: Instant) -> bool {
         self.from <= now && now < self.until && self.calls.contains(&call)
     }
 
     /// Returns true if it affects the call of this number among those of its kind.
-    fn draws_call(&self, call: SiteCallKind, number: u64) -> bool {
+    fn affects_call(&self, call: SiteCallKind, number: u64) -> bool {
         let mixed = mix_bits(mix_bits(self.seed ^ call as u64).wrapping_add(number));
         mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
     }
@@ -96,7 +96,7 @@ impl SiteInjections {
         let concerned = injections
             .iter()
             .enumerate()
-            .filter(|(_, one)| one.is_open_for(call, now));
+            .filter(|(_, one)| one.is_active_for(call, now));
         let mut counted = BTreeSet::new();
         for (index, injection) in concerned {
             let number = numbers.entry((index, call)).or_default();
@@ -105,7 +105,7 @@ impl SiteInjections {
             let tally = tallies.entry((name, call)).or_default();
             // A call counts once for a fault, even if two injections of that fault concern it.
             tally.calls += u64::from(counted.insert(name));
-            if injection.draws_call(call, *number) {
+            if injection.affects_call(call, *number) {
                 tally.strikes += 1;
                 return Some(injection.fault);
             }
@@ -118,7 +118,7 @@ impl SiteInjections {
         self.injections
             .iter()
             .filter(|one: &&FaultInjection| {
-                matches!(one.fault, InjectedFault::Hang(_)) && one.is_open_for(call, now)
+                matches!(one.fault, InjectedFault::Hang(_)) && one.is_active_for(call, now)
             })
             .map(|one| one.until)
             .max()
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn injection(share_ppm: u32) -> FaultInjection {
+    fn make_injection(share_ppm: u32) -> FaultInjection {
         let from = Instant::now();
         FaultInjection {
             fault: InjectedFault::LostAfter,
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn strikes(injection: FaultInjection, calls: usize) -> Vec<bool> {
+    fn struck_calls(injection: FaultInjection, calls: usize) -> Vec<bool> {
         let mut injected = SiteInjections::new(vec![injection]);
         (0..calls)
             .map(|_| injected.draw_fault(SiteCallKind::Submit).is_some())
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_share_of_calls_that_is_struck_is_the_one_that_was_asked_for() {
         let count = |share| {
-            strikes(injection(share), 10_000)
+            struck_calls(make_injection(share), 10_000)
                 .iter()
                 .filter(|s| **s)
                 .count()
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn the_same_seed_strikes_the_same_calls_and_another_one_others() {
-        let first = strikes(injection(500_000), 200);
-        assert_eq!(strikes(injection(500_000), 200), first);
+        let first = struck_calls(make_injection(500_000), 200);
+        assert_eq!(struck_calls(make_injection(500_000), 200), first);
         assert_ne!(
-            strikes(
+            struck_calls(
                 FaultInjection {
                     seed: 8,
-                    ..injection(500_000)
+                    ..make_injection(500_000)
                 },
                 200
             ),
@@ -189,16 +189,16 @@ mod tests {
         let one = FaultInjection {
             from: window.0,
             until: window.1,
-            ..injection(1_000_000)
+            ..make_injection(1_000_000)
         };
-        let concerns = |call, secs| one.is_open_for(call, now + Duration::from_secs(secs));
+        let concerns = |call, secs| one.is_active_for(call, now + Duration::from_secs(secs));
         assert!(concerns(SiteCallKind::Submit, 30) && !concerns(SiteCallKind::Cancel, 30));
         assert!(!concerns(SiteCallKind::Submit, 29) && !concerns(SiteCallKind::Submit, 60));
     }
 
     #[test]
     fn calls_and_strikes_are_counted_by_fault_and_kind() {
-        let mut injected = SiteInjections::new(vec![injection(0), injection(1_000_000)]);
+        let mut injected = SiteInjections::new(vec![make_injection(0), make_injection(1_000_000)]);
         assert_eq!(
             injected.draw_fault(SiteCallKind::Submit),
             Some(InjectedFault::LostAfter)

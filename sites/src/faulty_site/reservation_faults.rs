@@ -19,7 +19,8 @@ impl SiteReservationCalls for FaultySite {
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.request(order)).await
+        self.call_without_falsifying(CALL, || granting.request(order))
+            .await
     }
 
     async fn modify(
@@ -27,37 +28,42 @@ impl SiteReservationCalls for FaultySite {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.modify(order)).await
+        self.call_without_falsifying(CALL, || granting.modify(order))
+            .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.renew(tag, keep_for))
+        self.call_without_falsifying(CALL, || granting.renew(tag, keep_for))
             .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.confirm(tag)).await
+        self.call_without_falsifying(CALL, || granting.confirm(tag))
+            .await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.release(tag)).await
+        self.call_without_falsifying(CALL, || granting.release(tag))
+            .await
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.find(tag)).await
+        self.call_without_falsifying(CALL, || granting.find(tag))
+            .await
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.list()).await
+        self.call_without_falsifying(CALL, || granting.list()).await
     }
 
     async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
         let granting = self.inner_reservations()?;
-        self.call_plain(CALL, || granting.slots(span, most)).await
+        self.call_without_falsifying(CALL, || granting.slots(span, most))
+            .await
     }
 }

@@ -40,7 +40,7 @@ impl FaultySite {
 
     /// Lets a file switch its faults as well, read before each call.
     #[must_use]
-    pub fn controlled_by(self, path: PathBuf) -> Self {
+    pub fn with_control_file(self, path: PathBuf) -> Self {
         Self {
             control: Some(Mutex::new(FaultControlFile::new(path))),
             ..self
@@ -75,7 +75,7 @@ impl FaultySite {
         F: Future<Output = Result<T, SiteError>> + Send,
     {
         self.read_control()?;
-        let Some(fault) = self.faults.fault_for(call) else {
+        let Some(fault) = self.faults.take_fault_for(call) else {
             return real().await;
         };
         let why = format!("injected fault at {}", call.as_str());
@@ -135,7 +135,7 @@ impl FaultySite {
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
     }
 
-    pub(super) async fn call_plain<T, F>(
+    pub(super) async fn call_without_falsifying<T, F>(
         &self,
         call: SiteCallKind,
         real: impl Fn() -> F + Send,
@@ -178,34 +178,34 @@ impl SiteAttemptCalls for FaultySite {
     }
 
     async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.call_plain(SiteCallKind::Submit, || self.inner.submit(order))
+        self.call_without_falsifying(SiteCallKind::Submit, || self.inner.submit(order))
             .await
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
-        self.call_plain(SiteCallKind::FindByTag, || self.inner.find_by_tag(tag))
+        self.call_without_falsifying(SiteCallKind::FindByTag, || self.inner.find_by_tag(tag))
             .await
     }
 
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::Cancel, || self.inner.cancel(tag, lrm_id))
+        self.call_without_falsifying(SiteCallKind::Cancel, || self.inner.cancel(tag, lrm_id))
             .await
     }
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
+        self.call_without_falsifying(SiteCallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
             .await
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::RemoveAttempt, || {
+        self.call_without_falsifying(SiteCallKind::RemoveAttempt, || {
             self.inner.remove_attempt(tag)
         })
         .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call_plain(SiteCallKind::ListAttempts, || self.inner.list_attempts())
+        self.call_without_falsifying(SiteCallKind::ListAttempts, || self.inner.list_attempts())
             .await
     }
 }
@@ -217,7 +217,7 @@ impl Gate for FaultySite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.call_plain(SiteCallKind::DecideGate, || {
+        self.call_without_falsifying(SiteCallKind::DecideGate, || {
             self.inner.decide_gate(tag, decision)
         })
         .await
@@ -227,7 +227,7 @@ impl Gate for FaultySite {
 #[async_trait]
 impl SiteFileCalls for FaultySite {
     async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        self.call_plain(SiteCallKind::Inspect, || self.inner.inspect(place))
+        self.call_without_falsifying(SiteCallKind::Inspect, || self.inner.inspect(place))
             .await
     }
 
@@ -236,41 +236,41 @@ impl SiteFileCalls for FaultySite {
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.call_plain(SiteCallKind::Read, || self.inner.stamp(place))
+        self.call_without_falsifying(SiteCallKind::Read, || self.inner.stamp(place))
             .await
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::StartCopy, || self.inner.start_copy(order))
+        self.call_without_falsifying(SiteCallKind::StartCopy, || self.inner.start_copy(order))
             .await
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.call_plain(SiteCallKind::CopyStatus, || self.inner.copy_status(order))
+        self.call_without_falsifying(SiteCallKind::CopyStatus, || self.inner.copy_status(order))
             .await
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::StopCopy, || {
+        self.call_without_falsifying(SiteCallKind::StopCopy, || {
             self.inner.stop_copy(order, discard)
         })
         .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call_plain(SiteCallKind::HasContent, || self.inner.has_content(digest))
+        self.call_without_falsifying(SiteCallKind::HasContent, || self.inner.has_content(digest))
             .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::DeleteContent, || {
+        self.call_without_falsifying(SiteCallKind::DeleteContent, || {
             self.inner.delete_content(digest)
         })
         .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
-        self.call_plain(SiteCallKind::Read, || self.inner.list(place))
+        self.call_without_falsifying(SiteCallKind::Read, || self.inner.list(place))
             .await
     }
 
@@ -280,12 +280,12 @@ impl SiteFileCalls for FaultySite {
         offset: Bytes,
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
-        self.call_plain(SiteCallKind::Read, || self.inner.read(what, offset, limit))
+        self.call_without_falsifying(SiteCallKind::Read, || self.inner.read(what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.call_plain(SiteCallKind::Upload, || self.inner.upload(step))
+        self.call_without_falsifying(SiteCallKind::Upload, || self.inner.upload(step))
             .await
     }
 }
@@ -315,12 +315,12 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call_plain(SiteCallKind::Describe, || self.inner.describe())
+        self.call_without_falsifying(SiteCallKind::Describe, || self.inner.describe())
             .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.call_plain(SiteCallKind::RoundTrip, || self.inner.round_trip(to))
+        self.call_without_falsifying(SiteCallKind::RoundTrip, || self.inner.round_trip(to))
             .await
     }
 }

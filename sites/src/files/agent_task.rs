@@ -127,12 +127,12 @@ impl AgentTaskDirectory {
     }
 
     /// Opens the file for the agent's error output.
-    pub(super) fn open_words(&self) -> io::Result<File> {
+    pub(super) fn open_error_output(&self) -> io::Result<File> {
         self.dir.open_to_write(WORDS)
     }
 
     /// Returns the beginning of what the agent printed; empty if it died without a word.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn read_error_output(&self) -> String {
         let mut words = Vec::new();
         if let Ok(file) = self.dir.open_to_read(WORDS) {
             // Whatever was read before an error is still worth showing.

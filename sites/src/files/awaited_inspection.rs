@@ -42,28 +42,32 @@ struct PlaceWaiters {
 }
 
 impl InspectionWaiters {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<FilePlace, PlaceWaiters>> {
+    fn lock_places(&self) -> MutexGuard<'_, BTreeMap<FilePlace, PlaceWaiters>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line_of(&self, place: &FilePlace) -> Arc<RwLock<()>> {
-        self.lock().entry(place.clone()).or_default().line.clone()
+    fn place_lock(&self, place: &FilePlace) -> Arc<RwLock<()>> {
+        self.lock_places()
+            .entry(place.clone())
+            .or_default()
+            .line
+            .clone()
     }
 
     fn note_progress(&self, place: &FilePlace, so_far: InspectionProgress) {
-        if let Some(readers) = self.lock().get_mut(place) {
+        if let Some(readers) = self.lock_places().get_mut(place) {
             readers.so_far = so_far;
         }
     }
 
     /// Returns how far the inspection of a place is, if somebody waits for one.
     pub(super) fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.lock().get(place).map(|readers| readers.so_far)
+        self.lock_places().get(place).map(|readers| readers.so_far)
     }
 
     /// Forgets a place for which nobody waits.
     fn forget_unused(&self, place: &FilePlace) {
-        let mut places = self.lock();
+        let mut places = self.lock_places();
         if places
             .get(place)
             .is_some_and(|readers| Arc::strong_count(&readers.line) == 1)
@@ -78,7 +82,7 @@ pub(crate) async fn inspect_file(
     calls: &impl FileAreaAccess,
     place: &FilePlace,
 ) -> Result<InspectedFile, SiteError> {
-    let line = calls.known_area().readers.line_of(place);
+    let line = calls.known_area().readers.place_lock(place);
     let mut caller = WaitingInspectionCaller {
         calls: calls.clone(),
         place: place.clone(),
@@ -93,12 +97,12 @@ pub(crate) async fn inspect_file(
 /// Ends the agent, or drops its result, unless another caller waits for the same.
 async fn end_unless_awaited(calls: impl FileAreaAccess, place: FilePlace) -> Result<(), SiteError> {
     let readers = &calls.known_area().readers;
-    let Ok(alone) = readers.line_of(&place).try_write_owned() else {
+    let Ok(alone) = readers.place_lock(&place).try_write_owned() else {
         return Ok(());
     };
     let forgotten = place.clone();
     let ended = calls
-        .call_area(move |area| area.forget_inspect(&forgotten))
+        .call_area(move |area| area.forget_inspection(&forgotten))
         .await;
     drop(alone);
     readers.forget_unused(&place);
@@ -117,14 +121,14 @@ impl<C: FileAreaAccess> WaitingInspectionCaller<C> {
     async fn await_result(&self) -> Result<InspectedFile, SiteError> {
         let place = self.place.clone();
         self.calls
-            .call_area(move |area| area.start_inspect(&place))
+            .call_area(move |area| area.start_inspection(&place))
             .await?;
         let mut pause = LOOK_MIN;
         loop {
             let place = self.place.clone();
             let status = self
                 .calls
-                .call_area(move |area| area.inspect_status(&place))
+                .call_area(move |area| area.inspection_status(&place))
                 .await?;
             match status {
                 InspectionStatus::Running(so_far) => {

@@ -26,7 +26,7 @@ impl FileArea {
     pub fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
         let root = self.open_root()?;
         // A content that was just renamed into place counts once the agent has made that durable.
-        let _gate = self.enter_gate(&root)?;
+        let _gate = self.lock_copy_state(&root)?;
         root.has_content(digest)
             .map_err(|error| self.area_error("look into the store", &error))
     }
@@ -39,7 +39,7 @@ impl FileArea {
     pub fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         let root = self.open_root()?;
         let name = digest.to_string();
-        let gate = self.enter_gate(&root)?;
+        let gate = self.lock_copy_state(&root)?;
         root.move_to_trash(STORE, &name)
             .map_err(|error| self.area_error("delete a content", &error))?;
         drop(gate);
@@ -119,7 +119,7 @@ impl FileArea {
     }
 
     fn sweep_inspections(&self, root: &OpenSiteRoot) -> Result<(), SiteError> {
-        let _gate = self.enter_gate(root)?;
+        let _gate = self.lock_copy_state(root)?;
         sweep_finished(root).map_err(|error| self.area_error("sweep inspections", &error))
     }
 
@@ -135,7 +135,7 @@ impl FileArea {
     ) -> Result<FileExcerpt, SiteError> {
         let root = self.open_root()?;
         let file = root.open_place(&self.config.attempts, place);
-        self.piece_of(file, &format!("{place:?}"), offset, limit)
+        self.read_piece_of(file, &format!("{place:?}"), offset, limit)
     }
 
     /// Reads a piece of a file of ours, by its path below the root; no link is followed.
@@ -149,20 +149,22 @@ impl FileArea {
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
         let file = self.open_root()?.open_own_file(path);
-        self.piece_of(file, path.as_str(), offset, limit)
+        self.read_piece_of(file, path.as_str(), offset, limit)
     }
 
-    fn piece_of(
+    fn read_piece_of(
         &self,
         file: io::Result<File>,
         what: &str,
         offset: Bytes,
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
-        let file = file.map_err(|error| refuse_read(what, &error))?;
-        let meta = file.metadata().map_err(|error| refuse_read(what, &error))?;
+        let file = file.map_err(|error| read_refusal(what, &error))?;
+        let meta = file
+            .metadata()
+            .map_err(|error| read_refusal(what, &error))?;
         if !meta.is_file() {
-            return Err(refuse_read(what, &"it is not a file"));
+            return Err(read_refusal(what, &"it is not a file"));
         }
         let mut bytes = vec![0; limit.min(PIECE_MAX_BYTES) as usize];
         let mut length = 0;
@@ -200,6 +202,6 @@ fn sweep_finished(root: &OpenSiteRoot) -> io::Result<()> {
     Ok(())
 }
 
-fn refuse_read(what: &str, why: &dyn std::fmt::Display) -> SiteError {
+fn read_refusal(what: &str, why: &dyn std::fmt::Display) -> SiteError {
     SiteError::Refused(format!("cannot read {what}: {why}"))
 }

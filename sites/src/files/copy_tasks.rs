@@ -33,7 +33,7 @@ impl FileArea {
         order: &CopyRequest,
         source: &CopySourceArea,
     ) -> Result<(), SiteError> {
-        let name = task_name(order)?;
+        let name = copy_task_name(order)?;
         if order.limit == Some(BitsPerSecond(0)) {
             return Err(SiteError::Refused(format!(
                 "the link from {} carries nothing (bandwidth 0)",
@@ -41,7 +41,7 @@ impl FileArea {
             )));
         }
         let root = self.open_root()?;
-        let _gate = self.enter_gate(&root)?;
+        let _gate = self.lock_copy_state(&root)?;
         if root
             .has_content(order.content.digest)
             .map_err(|e| self.area_error("look into the store", &e))?
@@ -73,10 +73,10 @@ impl FileArea {
     /// # Errors
     /// `NotSent` if it cannot be found out, which says nothing about the copy.
     pub fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let name = task_name(order)?;
+        let name = copy_task_name(order)?;
         let root = self.open_root()?;
-        let _gate = self.enter_gate(&root)?;
-        read_status(&root, order, &name)
+        let _gate = self.lock_copy_state(&root)?;
+        read_copy_status(&root, order, &name)
             .map_err(|error| self.area_error("read the state of the copy", &error))
     }
 
@@ -85,7 +85,7 @@ impl FileArea {
     /// # Errors
     /// `OutcomeUnknown` if its process does not go away; `NotSent` as for the other calls.
     pub fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let name = task_name(order)?;
+        let name = copy_task_name(order)?;
         let root = self.open_root()?;
         self.stop_task(&root, INCOMING, &name, discard)
     }
@@ -100,8 +100,8 @@ impl FileArea {
     ) -> Result<(), SiteError> {
         let started = Instant::now();
         loop {
-            let gate = self.enter_gate(root)?;
-            let over = self.end_if_unlocked(root, family, name, discard, started.elapsed());
+            let gate = self.lock_copy_state(root)?;
+            let over = self.try_end_task(root, family, name, discard, started.elapsed());
             drop(gate);
             match over {
                 Ok(true) => break,
@@ -123,7 +123,7 @@ impl FileArea {
     }
 
     /// Looks once at a task that has to end; `true` when none of its processes runs any more.
-    fn end_if_unlocked(
+    fn try_end_task(
         &self,
         root: &OpenSiteRoot,
         family: &str,
@@ -158,16 +158,20 @@ impl FileArea {
     }
 }
 
-fn read_status(root: &OpenSiteRoot, order: &CopyRequest, name: &str) -> io::Result<CopyStatus> {
+fn read_copy_status(
+    root: &OpenSiteRoot,
+    order: &CopyRequest,
+    name: &str,
+) -> io::Result<CopyStatus> {
     if !root.has_content(order.content.digest)? {
-        return task_status(root, name);
+        return copy_task_status(root, name);
     }
-    remove_finished(root, name)?;
+    remove_finished_task(root, name)?;
     Ok(CopyStatus::Complete)
 }
 
 /// Returns the state of a copy whose content is not in the store. The caller must have the gate.
-fn task_status(root: &OpenSiteRoot, name: &str) -> io::Result<CopyStatus> {
+fn copy_task_status(root: &OpenSiteRoot, name: &str) -> io::Result<CopyStatus> {
     let Some(task) = AgentTaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(CopyStatus::Absent);
     };
@@ -184,14 +188,14 @@ fn task_status(root: &OpenSiteRoot, name: &str) -> io::Result<CopyStatus> {
         // The agent ended without an outcome, or with that of another kind of task.
         Some(CopyAgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
             blame: CopyBlame::Process,
-            detail: epitaph(&task),
+            detail: describe_lost_agent(&task),
         },
     })
 }
 
 /// Removes the task of an agent that was killed between its last two steps. The
 /// caller must have the gate.
-fn remove_finished(root: &OpenSiteRoot, name: &str) -> io::Result<()> {
+fn remove_finished_task(root: &OpenSiteRoot, name: &str) -> io::Result<()> {
     let Some(task) = AgentTaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(());
     };
@@ -203,8 +207,8 @@ fn remove_finished(root: &OpenSiteRoot, name: &str) -> io::Result<()> {
 }
 
 /// Describes the end of an agent that left no outcome.
-pub(super) fn epitaph(task: &AgentTaskDirectory) -> String {
-    let words = task.last_words();
+pub(super) fn describe_lost_agent(task: &AgentTaskDirectory) -> String {
+    let words = task.read_error_output();
     if words.is_empty() {
         "its process ended without a word; it was killed, or the machine went down".to_owned()
     } else {
@@ -212,7 +216,7 @@ pub(super) fn epitaph(task: &AgentTaskDirectory) -> String {
     }
 }
 
-pub(super) fn task_name(order: &CopyRequest) -> Result<String, SiteError> {
+pub(super) fn copy_task_name(order: &CopyRequest) -> Result<String, SiteError> {
     let nonce = &order.nonce;
     if nonce.is_empty()
         || nonce.len() > NONCE_MAX

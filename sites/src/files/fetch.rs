@@ -74,9 +74,10 @@ impl FetchingSite {
         self.sources.contains_key(&order.source.site)
     }
 
-    fn relay_place(&self, order: &CopyRequest) -> PathBuf {
+    fn relay_path(&self, order: &CopyRequest) -> PathBuf {
         let root = relay_root(&self.directory, self.site.name(), &order.source.site);
-        root.join(STORE).join(whole_file(order).digest.to_string())
+        root.join(STORE)
+            .join(source_content(order).digest.to_string())
     }
 
     fn start_fetch(&self, order: &CopyRequest, source: &Arc<dyn SiteFiles>, name: String) {
@@ -90,7 +91,7 @@ impl FetchingSite {
         let done = Arc::new(AtomicU64::new(0));
         let failed = Arc::new(Mutex::new(None));
         let site = self.site.clone();
-        let to = self.relay_place(order);
+        let to = self.relay_path(order);
         let order = order.clone();
         let source = source.clone();
         let counter = done.clone();
@@ -98,7 +99,7 @@ impl FetchingSite {
         let task = tokio::spawn(async move {
             let outcome = async {
                 fetch_file(&*source, &order, &to, &counter).await?;
-                let place = FilePlace::Store(whole_file(&order).digest);
+                let place = FilePlace::Store(source_content(&order).digest);
                 let source = CopySource {
                     site: order.source.site.clone(),
                     place,
@@ -137,13 +138,13 @@ impl FetchingSite {
 
     fn forget_fetch(&self, order: &CopyRequest, name: &str) -> Option<RunningFetch> {
         // It may never have been there.
-        let _ = remove_path(&self.relay_place(order));
+        let _ = remove_path(&self.relay_path(order));
         self.lock_fetches().remove(name)
     }
 }
 
 /// Returns what the source has to be.
-fn whole_file(order: &CopyRequest) -> Content {
+fn source_content(order: &CopyRequest) -> Content {
     order.chunk.map_or(order.content, |chunk| chunk.of)
 }
 
@@ -161,7 +162,7 @@ async fn fetch_file(
     if let Some(store) = to.parent() {
         tokio::fs::create_dir_all(store).await.map_err(here)?;
     }
-    let wanted = whole_file(order);
+    let wanted = source_content(order);
     let part = to.with_extension("part");
     let listing = retry_while_passing(|| source.list(&order.source.place)).await;
     if let Some(listing) = listing.map_err(|error| (CopyBlame::Source, error.to_string()))? {
@@ -206,9 +207,9 @@ async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
     let to = to.to_path_buf();
     tokio::task::spawn_blocking(move || {
         if part.is_dir() {
-            DirectoryHandle::open(&part)?.sync_all_below()?;
+            DirectoryHandle::open(&part)?.sync_file_system()?;
         }
-        cospan_durable::put_in_place(&part, &to)
+        cospan_durable::rename_durably(&part, &to)
     })
     .await
     .map_err(io::Error::other)?
@@ -296,7 +297,7 @@ impl SiteFileCalls for FetchingSite {
         match self.sources.get(&order.source.site) {
             None => self.site.start_copy(order).await,
             Some(source) => {
-                let name = super::copy_tasks::task_name(order)?;
+                let name = super::copy_tasks::copy_task_name(order)?;
                 self.start_fetch(order, source, name);
                 Ok(())
             }
@@ -307,7 +308,7 @@ impl SiteFileCalls for FetchingSite {
         if !self.needs_fetch(order) {
             return self.site.copy_status(order).await;
         }
-        let name = super::copy_tasks::task_name(order)?;
+        let name = super::copy_tasks::copy_task_name(order)?;
         if let Some(status) = self.fetch_status(&name) {
             return Ok(status);
         }
@@ -320,7 +321,7 @@ impl SiteFileCalls for FetchingSite {
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         if self.needs_fetch(order) {
-            let name = super::copy_tasks::task_name(order)?;
+            let name = super::copy_tasks::copy_task_name(order)?;
             if let Some(fetch) = self.forget_fetch(order, &name) {
                 fetch.task.abort();
                 // An abort is an end, too.

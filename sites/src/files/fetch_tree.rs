@@ -67,7 +67,7 @@ pub(super) async fn fetch_tree(
     let plan = listing;
     let wanted = order.content;
     let found = run_blocking(&to, move || {
-        finish_tree(&place, &plan)?;
+        add_links_and_modes(&place, &plan)?;
         let found = directory_content(DirectoryHandle::open(&place)?);
         if found.as_ref().ok() != Some(&wanted) {
             remove_path(&place)?;
@@ -104,7 +104,7 @@ fn make_directories(to: &Path, listing: &DirectoryListing) -> io::Result<Arrived
     let top = DirectoryHandle::open(to)?;
     let mut sizes = ArrivedFileSizes::new();
     for leaf in listing.leaves() {
-        let (parent, name) = top.parent_of(&leaf.path)?;
+        let (parent, name) = top.open_parent_of(&leaf.path)?;
         let parent = parent.as_ref().unwrap_or(&top);
         match leaf.kind {
             ListingEntryKind::Directory => drop(parent.ensure_dir(name)?),
@@ -126,7 +126,7 @@ fn write_runs(to: &Path, runs: &[FileByteRun], mut bytes: &[u8]) -> io::Result<(
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
         bytes = rest;
-        let (parent, name) = top.parent_of(&run.path)?;
+        let (parent, name) = top.open_parent_of(&run.path)?;
         let file: File = parent.as_ref().unwrap_or(&top).open_to_write(name)?;
         file.write_all_at(own, run.offset)?;
     }
@@ -134,13 +134,13 @@ fn write_runs(to: &Path, runs: &[FileByteRun], mut bytes: &[u8]) -> io::Result<(
 }
 
 /// Makes the links, and sets the mode of executable files.
-fn finish_tree(to: &Path, listing: &DirectoryListing) -> io::Result<()> {
+fn add_links_and_modes(to: &Path, listing: &DirectoryListing) -> io::Result<()> {
     let top = DirectoryHandle::open(to)?;
     listing
         .leaves()
         .iter()
         .try_for_each(|ListingEntry { path, kind }: &ListingEntry| {
-            let (parent, name) = top.parent_of(path)?;
+            let (parent, name) = top.open_parent_of(path)?;
             let parent = parent.as_ref().unwrap_or(&top);
             match kind {
                 ListingEntryKind::File {
@@ -148,7 +148,7 @@ fn finish_tree(to: &Path, listing: &DirectoryListing) -> io::Result<()> {
                 } => Ok(rustix::fs::fchmod(parent.open_to_write(name)?, EXECUTABLE)?),
                 ListingEntryKind::Link(target) => {
                     parent.remove_tree(name)?;
-                    parent.link_to(&target[..], name)
+                    parent.make_link(&target[..], name)
                 }
                 ListingEntryKind::File { .. } | ListingEntryKind::Directory => Ok(()),
             }

@@ -110,8 +110,8 @@ impl FileArea {
         OpenSiteRoot::open(&self.config.root).map_err(|error| self.area_error("open it", &error))
     }
 
-    pub(super) fn enter_gate(&self, root: &OpenSiteRoot) -> Result<CopyStateLock, SiteError> {
-        root.lock_gate()
+    pub(super) fn lock_copy_state(&self, root: &OpenSiteRoot) -> Result<CopyStateLock, SiteError> {
+        root.lock_copy_state()
             .map_err(|error| self.area_error("take its turn", &error))
     }
 
@@ -130,13 +130,13 @@ impl FileArea {
         let Some(lock) = locked else { return Ok(()) };
         let words = task
             .begin_task(order)
-            .and_then(|()| task.open_words())
+            .and_then(|()| task.open_error_output())
             .map_err(|error| self.area_error("write the order", &error))?;
         let (program, arguments) = self
             .config
             .agent
             .split_first()
-            .ok_or_else(|| self.agent_error("none is configured"))?;
+            .ok_or_else(|| self.agent_start_error("none is configured"))?;
         let (output, lease) = if order.leased {
             let (reader, writer) =
                 io::pipe().map_err(|error| self.area_error("make a pipe", &error))?;
@@ -156,7 +156,7 @@ impl FileArea {
             .env_clear()
             .current_dir("/")
             .spawn()
-            .map_err(|error| self.agent_error(error))?;
+            .map_err(|error| self.agent_start_error(error))?;
         self.agents
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -167,7 +167,7 @@ impl FileArea {
         Ok(())
     }
 
-    fn agent_error(&self, why: impl std::fmt::Display) -> SiteError {
+    fn agent_start_error(&self, why: impl std::fmt::Display) -> SiteError {
         SiteError::NotSent(format!(
             "cannot start {:?} to copy: {why}",
             self.config.agent

@@ -62,7 +62,7 @@ impl OpenSiteRoot {
 
     /// Waits for the turn to look at the state of copies or change it. Turns are short; a timeout
     /// says nothing about the copies.
-    pub(super) fn lock_gate(&self) -> io::Result<CopyStateLock> {
+    pub(super) fn lock_copy_state(&self) -> io::Result<CopyStateLock> {
         let gate = self.open_own_dir(INCOMING)?.open_to_write(GATE)?;
         let started = Instant::now();
         loop {
@@ -97,7 +97,7 @@ impl OpenSiteRoot {
 
     /// Opens a file by its path below the root; no link is followed.
     pub(super) fn open_own_file(&self, path: &RelPath) -> io::Result<File> {
-        self.0.beneath_without_links(path.as_str())
+        self.0.open_without_links(path.as_str())
     }
 
     /// Returns true if the store has a content.

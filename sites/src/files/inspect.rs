@@ -11,7 +11,7 @@ use super::agent_messages::{
     CopyAgentOutcome, CopyAgentRequest, WrittenCopyBlame, WrittenFilePlace,
 };
 use super::agent_task::AgentTaskDirectory;
-use super::copy_tasks::epitaph;
+use super::copy_tasks::describe_lost_agent;
 use super::file_area::FileArea;
 use super::file_root::{INSPECT, OpenSiteRoot};
 use super::stamp;
@@ -37,9 +37,9 @@ impl FileArea {
     ///
     /// # Errors
     /// As [`FileArea::start_copy`].
-    pub fn start_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
+    pub fn start_inspection(&self, place: &FilePlace) -> Result<(), SiteError> {
         let root = self.open_root()?;
-        let _gate = self.enter_gate(&root)?;
+        let _gate = self.lock_copy_state(&root)?;
         let order = CopyAgentRequest {
             source_root: self.config.root.clone(),
             source_attempts: self.config.attempts.clone(),
@@ -69,10 +69,10 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if it cannot be found out.
-    pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectionStatus, SiteError> {
+    pub fn inspection_status(&self, place: &FilePlace) -> Result<InspectionStatus, SiteError> {
         let root = self.open_root()?;
-        let _gate = self.enter_gate(&root)?;
-        read_status(&root, place)
+        let _gate = self.lock_copy_state(&root)?;
+        read_inspection_status(&root, place)
             .map_err(|error| self.area_error("read the state of an inspection", &error))
     }
 
@@ -85,13 +85,13 @@ impl FileArea {
     ///
     /// # Errors
     /// As [`FileArea::stop_copy`].
-    pub fn forget_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
+    pub fn forget_inspection(&self, place: &FilePlace) -> Result<(), SiteError> {
         let root = self.open_root()?;
         self.stop_task(&root, INSPECT, &inspection_name(place), true)
     }
 }
 
-fn read_status(root: &OpenSiteRoot, place: &FilePlace) -> io::Result<InspectionStatus> {
+fn read_inspection_status(root: &OpenSiteRoot, place: &FilePlace) -> io::Result<InspectionStatus> {
     let Some(task) = AgentTaskDirectory::open_task(root, INSPECT, &inspection_name(place))? else {
         return Ok(InspectionStatus::Absent);
     };
@@ -103,12 +103,12 @@ fn read_status(root: &OpenSiteRoot, place: &FilePlace) -> io::Result<InspectionS
         }));
     }
     Ok(task.read_outcome()?.map_or_else(
-        || InspectionStatus::Failed(SiteError::NotSent(epitaph(&task))),
-        read_outcome,
+        || InspectionStatus::Failed(SiteError::NotSent(describe_lost_agent(&task))),
+        interpret_outcome,
     ))
 }
 
-fn read_outcome(outcome: CopyAgentOutcome) -> InspectionStatus {
+fn interpret_outcome(outcome: CopyAgentOutcome) -> InspectionStatus {
     match outcome {
         CopyAgentOutcome::Inspected {
             digest,

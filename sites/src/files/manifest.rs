@@ -110,13 +110,13 @@ pub fn digest_entries(mut entries: Vec<ManifestEntry>) -> Digest {
     let mut line = Vec::new();
     for entry in &entries {
         line.clear();
-        write_line(&mut line, entry);
+        write_entry_line(&mut line, entry);
         hasher.update(&line);
     }
     Digest(*hasher.finalize().as_bytes())
 }
 
-fn write_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
+fn write_entry_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
     match &entry.kind {
         ManifestEntryKind::Directory => line.extend(b"d "),
         ManifestEntryKind::File {
@@ -129,15 +129,15 @@ fn write_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
         }
         ManifestEntryKind::Link { target } => {
             line.extend(b"l ");
-            write_text(line, target);
+            write_counted_text(line, target);
             line.push(b' ');
         }
     }
-    write_text(line, &entry.path);
+    write_counted_text(line, &entry.path);
     line.push(b'\n');
 }
 
-fn write_text(line: &mut Vec<u8>, text: &[u8]) {
+fn write_counted_text(line: &mut Vec<u8>, text: &[u8]) {
     line.extend(format!("{}:", text.len()).into_bytes());
     line.extend(text);
 }
@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn link(path: &str, target: &str) -> ManifestEntry {
+    fn link_entry(path: &str, target: &str) -> ManifestEntry {
         ManifestEntry {
             path: path.into(),
             kind: ManifestEntryKind::Link {
@@ -242,11 +242,11 @@ mod tests {
         }
     }
 
-    fn check_all(entries: &[ManifestEntry]) -> Result<(), WrongLinkError> {
+    fn check_entry_links(entries: &[ManifestEntry]) -> Result<(), WrongLinkError> {
         check_links(entries.iter().filter_map(ManifestEntry::link_target))
     }
 
-    fn file(path: &str, executable: bool, size: u64) -> ManifestEntry {
+    fn file_entry(path: &str, executable: bool, size: u64) -> ManifestEntry {
         let kind = ManifestEntryKind::File {
             executable,
             size,
@@ -270,7 +270,7 @@ mod tests {
             ("a", "a"),
         ] {
             assert_eq!(
-                check_all(&[link(path, target)]),
+                check_entry_links(&[link_entry(path, target)]),
                 Ok(()),
                 "{path} -> {target}"
             );
@@ -280,15 +280,18 @@ mod tests {
     #[test]
     fn links_that_lead_outside_are_refused_also_by_way_of_other_links() {
         for links in [
-            vec![link("a", "..")],
-            vec![link("a", "/etc/passwd")],
-            vec![link("d/a", "../../x")],
-            vec![link("a", "b/../..")],
+            vec![link_entry("a", "..")],
+            vec![link_entry("a", "/etc/passwd")],
+            vec![link_entry("d/a", "../../x")],
+            vec![link_entry("a", "b/../..")],
             // By its names alone `d/e/up/../..` would end in `d`.
-            vec![link("d/e/up", ".."), link("x", "d/e/up/../..")],
+            vec![link_entry("d/e/up", ".."), link_entry("x", "d/e/up/../..")],
         ] {
             assert!(
-                matches!(check_all(&links), Err(WrongLinkError::Escapes { .. })),
+                matches!(
+                    check_entry_links(&links),
+                    Err(WrongLinkError::Escapes { .. })
+                ),
                 "{links:?}"
             );
         }
@@ -301,8 +304,8 @@ mod tests {
         // Of the second kind only the first name is ever come to.
         for (before, behind) in [(&*around, ""), ("", &"/x".repeat(1_600))] {
             let target = |n| format!("{before}l{}{behind}", n + 1);
-            let chain = (0..2_000).map(|n| link(&format!("l{n}"), &target(n)));
-            let refused = check_all(&chain.collect::<Vec<_>>());
+            let chain = (0..2_000).map(|n| link_entry(&format!("l{n}"), &target(n)));
+            let refused = check_entry_links(&chain.collect::<Vec<_>>());
             assert!(
                 matches!(refused, Err(WrongLinkError::TooLong { .. })),
                 "{refused:?}"
@@ -314,17 +317,17 @@ mod tests {
     fn all_that_belongs_to_content_changes_the_digest_and_order_does_not() {
         let all = [
             vec![],
-            vec![file("a", false, 1)],
-            vec![file("a", true, 1)],
-            vec![file("a", false, 2)],
-            vec![file("b", false, 1)],
-            vec![link("a", "b")],
-            vec![link("a", "c")],
+            vec![file_entry("a", false, 1)],
+            vec![file_entry("a", true, 1)],
+            vec![file_entry("a", false, 2)],
+            vec![file_entry("b", false, 1)],
+            vec![link_entry("a", "b")],
+            vec![link_entry("a", "c")],
             vec![ManifestEntry {
                 path: b"a".to_vec(),
                 kind: ManifestEntryKind::Directory,
             }],
-            vec![file("a", false, 1), file("b", false, 1)],
+            vec![file_entry("a", false, 1), file_entry("b", false, 1)],
         ];
         let digests: std::collections::BTreeSet<_> = all
             .iter()
@@ -332,8 +335,8 @@ mod tests {
             .collect();
         assert_eq!(digests.len(), all.len());
         assert_eq!(
-            digest_entries(vec![file("b", false, 1), file("a", false, 1)]),
-            digest_entries(vec![file("a", false, 1), file("b", false, 1)])
+            digest_entries(vec![file_entry("b", false, 1), file_entry("a", false, 1)]),
+            digest_entries(vec![file_entry("a", false, 1), file_entry("b", false, 1)])
         );
     }
 
@@ -341,13 +344,13 @@ mod tests {
     #[test]
     fn the_format_is_what_it_always_was() {
         let entries = vec![
-            link("run", "bin/tool"),
-            file("bin/tool", true, 1234),
+            link_entry("run", "bin/tool"),
+            file_entry("bin/tool", true, 1234),
             ManifestEntry {
                 path: b"bin".to_vec(),
                 kind: ManifestEntryKind::Directory,
             },
-            file("odd\n\u{ff}", false, 0),
+            file_entry("odd\n\u{ff}", false, 0),
         ];
         let seven = Digest([7; 32]);
         let text = format!(
@@ -395,10 +398,10 @@ mod tests {
                     continue;
                 }
                 if std::os::unix::fs::symlink(target, &full).is_ok() {
-                    made.push(link(path, target));
+                    made.push(link_entry(path, target));
                 }
             }
-            if check_all(&made).is_ok() {
+            if check_entry_links(&made).is_ok() {
                 let dir = crate::files::open_beneath::DirectoryHandle::open(&root).unwrap();
                 for entry in &made {
                     let path = std::str::from_utf8(&entry.path).unwrap();

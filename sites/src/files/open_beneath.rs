@@ -99,20 +99,23 @@ impl DirectoryHandle {
         match rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve) {
             Ok(fd) => Ok(fd.into()),
             // Old kernels do not know the call; sandboxes answer with EPERM.
-            Err(Errno::NOSYS | Errno::PERM) => self.beneath_without_links(path),
+            Err(Errno::NOSYS | Errno::PERM) => self.open_without_links(path),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Opens a path for reading name by name, refusing every link.
-    pub(super) fn beneath_without_links(&self, path: impl AsRef<[u8]>) -> io::Result<File> {
-        let (parent, name) = self.parent_of(path.as_ref())?;
+    pub(super) fn open_without_links(&self, path: impl AsRef<[u8]>) -> io::Result<File> {
+        let (parent, name) = self.open_parent_of(path.as_ref())?;
         parent.as_ref().unwrap_or(self).open_to_read(name)
     }
 
     /// Returns the directory of a path's last name, `None` if that is this one, and that
     /// name. No link is followed.
-    pub(super) fn parent_of<'a>(&self, path: &'a [u8]) -> io::Result<(Option<Self>, &'a [u8])> {
+    pub(super) fn open_parent_of<'a>(
+        &self,
+        path: &'a [u8],
+    ) -> io::Result<(Option<Self>, &'a [u8])> {
         let Some(end) = path.iter().rposition(|byte| *byte == b'/') else {
             return Ok((None, path));
         };
@@ -166,7 +169,7 @@ impl DirectoryHandle {
     }
 
     /// Makes a link in it.
-    pub(super) fn link_to(&self, target: impl Arg, name: impl Arg) -> io::Result<()> {
+    pub(super) fn make_link(&self, target: impl Arg, name: impl Arg) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.0, name)?)
     }
 
@@ -191,7 +194,7 @@ impl DirectoryHandle {
     }
 
     /// Makes everything in its file system durable.
-    pub(super) fn sync_all_below(&self) -> io::Result<()> {
+    pub(super) fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
@@ -263,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, DirectoryHandle) {
+    fn temporary_directory() -> (tempfile::TempDir, DirectoryHandle) {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(place.path().join("root/a/b")).unwrap();
         std::fs::write(place.path().join("root/a/b/inside"), "inside").unwrap();
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_link_that_stays_inside_is_followed_and_one_that_leaves_is_not() {
-        let (_place, root) = tree();
+        let (_place, root) = temporary_directory();
         assert!(root.open_beneath("a/b/inside").is_ok());
         assert!(root.open_beneath("short/inside").is_ok());
         for path in [
@@ -292,22 +295,22 @@ mod tests {
 
     #[test]
     fn without_help_from_the_kernel_no_link_is_followed() {
-        let (_place, root) = tree();
-        assert!(root.beneath_without_links("a/b/inside").is_ok());
+        let (_place, root) = temporary_directory();
+        assert!(root.open_without_links("a/b/inside").is_ok());
         for path in ["short/inside", "up/outside", "absolute/outside"] {
-            assert!(root.beneath_without_links(path).is_err(), "{path}");
+            assert!(root.open_without_links(path).is_err(), "{path}");
         }
     }
 
     #[test]
     fn a_pipe_that_nobody_writes_to_is_opened_without_waiting() {
-        let (_place, root) = tree();
+        let (_place, root) = temporary_directory();
         rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
         let (opened, result) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for open in [
                 DirectoryHandle::open_beneath,
-                |dir: &DirectoryHandle, path: &str| dir.beneath_without_links(path),
+                |dir: &DirectoryHandle, path: &str| dir.open_without_links(path),
             ] {
                 opened.send(open(&root, "pipe").is_ok()).unwrap();
             }
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn removing_a_tree_leaves_what_its_links_point_to() {
-        let (place, root) = tree();
+        let (place, root) = temporary_directory();
         root.remove_tree("a").unwrap();
         root.remove_tree("absolute").unwrap();
         root.remove_tree("never there").unwrap();

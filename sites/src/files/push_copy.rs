@@ -90,7 +90,7 @@ impl<D: TreePushDestination> RunningPush<D> {
             .await
             .map_err(blame_source)?
         {
-            return self.run_tree(&listing).await;
+            return self.run_tree_copy(&listing).await;
         }
         let resumed = retry_while_passing(|| self.to.arrived_bytes(&self.name))
             .await

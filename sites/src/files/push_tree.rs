@@ -44,7 +44,7 @@ pub(super) trait TreePushDestination: PushDestination {
 }
 
 impl<D: TreePushDestination> RunningPush<D> {
-    pub(super) async fn run_tree(&self, listing: &DirectoryListing) -> Result<(), PushError> {
+    pub(super) async fn run_tree_copy(&self, listing: &DirectoryListing) -> Result<(), PushError> {
         if self.order.chunk.is_some() {
             let why = "it is a directory, and was to be read in chunks";
             return Err((CopyBlame::Source, why.to_owned()));
@@ -60,7 +60,7 @@ impl<D: TreePushDestination> RunningPush<D> {
         let there = if self.is_own {
             ArrivedFileSizes::new()
         } else {
-            self.begin_with_retries(listing).await?
+            self.begin_tree_with_retries(listing).await?
         };
         let resumed = !there.is_empty();
         match self.push_tree_once(listing, there).await {
@@ -69,14 +69,14 @@ impl<D: TreePushDestination> RunningPush<D> {
                 retry_while_passing(|| self.to.discard_copy(&self.name))
                     .await
                     .map_err(blame_destination)?;
-                let there = self.begin_with_retries(listing).await?;
+                let there = self.begin_tree_with_retries(listing).await?;
                 self.push_tree_once(listing, there).await
             }
             done => done,
         }
     }
 
-    async fn begin_with_retries(
+    async fn begin_tree_with_retries(
         &self,
         listing: &DirectoryListing,
     ) -> Result<ArrivedFileSizes, PushError> {
@@ -157,7 +157,7 @@ impl<D: TreePushDestination> RunningPush<D> {
                 }
                 Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
-                    *there = self.begin_with_retries(listing).await?;
+                    *there = self.begin_tree_with_retries(listing).await?;
                 }
                 Err(error) => return Err(blame_destination(error)),
             }
@@ -209,7 +209,7 @@ fn missing_bytes(missing: &[FileByteRun], runs: &[FileByteRun], mut bytes: &[u8]
 mod tests {
     use super::*;
 
-    fn run(path: &str, offset: u64, length: u32) -> FileByteRun {
+    fn make_run(path: &str, offset: u64, length: u32) -> FileByteRun {
         FileByteRun {
             path: path.into(),
             offset,
@@ -220,15 +220,22 @@ mod tests {
     #[test]
     fn only_what_is_not_there_is_sent_and_empty_files_are_made() {
         let runs = [
-            run("a", 4, 3),
-            run("b", 0, 4),
-            run("c", 0, 2),
-            run("d", 0, 0),
-            run("e", 0, 0),
+            make_run("a", 4, 3),
+            make_run("b", 0, 4),
+            make_run("c", 0, 2),
+            make_run("d", 0, 0),
+            make_run("e", 0, 0),
         ];
         let there = [("a", 7), ("b", 1), ("e", 0)].map(|(path, size)| (path.into(), size));
         let left = missing_runs(&runs, &there.into());
-        assert_eq!(left, [run("b", 1, 3), run("c", 0, 2), run("d", 0, 0)]);
+        assert_eq!(
+            left,
+            [
+                make_run("b", 1, 3),
+                make_run("c", 0, 2),
+                make_run("d", 0, 0)
+            ]
+        );
         assert_eq!(missing_bytes(&left, &runs, b"456bcde12"), b"cde12");
     }
 }

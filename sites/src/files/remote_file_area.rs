@@ -73,7 +73,7 @@ impl RemoteFileArea {
     }
 
     /// Returns the state of a copy of this process.
-    fn copying_status(&self, name: &str) -> Option<CopyStatus> {
+    fn own_copy_status(&self, name: &str) -> Option<CopyStatus> {
         let mut copies = self.lock_copies();
         let copying = copies.get(name)?;
         if !copying.task.is_finished() {
@@ -194,7 +194,7 @@ impl PushDestination for SharedAgentClient {
 
     async fn duplicate_own(&self, name: &str, from: &FilePlace) -> Result<(), SiteError> {
         self.agent
-            .send_patiently(&["duplicate", name, &place_path(from)])
+            .send_long_request(&["duplicate", name, &place_path(from)])
             .await
             .map(drop)
     }
@@ -203,7 +203,7 @@ impl PushDestination for SharedAgentClient {
         let digest = content.digest.to_string();
         let size = content.size.0.to_string();
         self.agent
-            .send_patiently(&["commit", name, &digest, &size, sum])
+            .send_long_request(&["commit", name, &digest, &size, sum])
             .await
             .map(drop)
     }
@@ -276,7 +276,7 @@ impl SiteFileCalls for RemoteFileArea {
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        let name = super::copy_tasks::task_name(order)?;
+        let name = super::copy_tasks::copy_task_name(order)?;
         let own = order.source.site == self.place.agent.site;
         let source: Arc<dyn SiteFiles> = match self.sources.get(&order.source.site) {
             _ if own => Arc::new(Self::new(self.place.agent.clone(), SourcesBySite::new())),
@@ -315,8 +315,8 @@ impl SiteFileCalls for RemoteFileArea {
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let name = super::copy_tasks::task_name(order)?;
-        if let Some(status) = self.copying_status(&name) {
+        let name = super::copy_tasks::copy_task_name(order)?;
+        if let Some(status) = self.own_copy_status(&name) {
             return Ok(status);
         }
         Ok(
@@ -332,7 +332,7 @@ impl SiteFileCalls for RemoteFileArea {
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let name = super::copy_tasks::task_name(order)?;
+        let name = super::copy_tasks::copy_task_name(order)?;
         let copying = self.lock_copies().remove(&name);
         if let Some(copying) = copying {
             copying.task.abort();
@@ -374,6 +374,6 @@ impl SiteFiles for RemoteFileArea {
         place: &FilePlace,
         runs: &[FileByteRun],
     ) -> Result<Vec<u8>, SiteError> {
-        self.place.get_runs(&place_path(place), runs).await
+        self.place.fetch_runs(&place_path(place), runs).await
     }
 }

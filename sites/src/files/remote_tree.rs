@@ -39,7 +39,7 @@ impl SharedAgentClient {
         DirectoryListing::new(leaves).map(Some)
     }
 
-    pub(super) async fn get_runs(
+    pub(super) async fn fetch_runs(
         &self,
         path: &str,
         runs: &[FileByteRun],
@@ -109,9 +109,9 @@ fn parse_leaves(listed: &[u8]) -> Result<Vec<ListingEntry>, SiteError> {
     let mut leaves = Vec::new();
     while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
         let mut words = first.splitn(4, |byte| *byte == b' ');
-        let found = next_text(&mut words);
-        let mode = next_text(&mut words);
-        let size = next_text(&mut words);
+        let found = next_utf8_word(&mut words);
+        let mode = next_utf8_word(&mut words);
+        let size = next_utf8_word(&mut words);
         let (Some(found), Some(mode), Some(size)) = (found, mode, size) else {
             return Err(unreadable_answer());
         };
@@ -135,7 +135,7 @@ fn parse_leaves(listed: &[u8]) -> Result<Vec<ListingEntry>, SiteError> {
     Ok(leaves)
 }
 
-fn next_text<'w>(words: &mut impl Iterator<Item = &'w [u8]>) -> Option<&'w str> {
+fn next_utf8_word<'w>(words: &mut impl Iterator<Item = &'w [u8]>) -> Option<&'w str> {
     std::str::from_utf8(words.next()?).ok()
 }
 
@@ -146,7 +146,7 @@ impl TreePushDestination for SharedAgentClient {
         name: &str,
         listing: &DirectoryListing,
     ) -> Result<ArrivedFileSizes, SiteError> {
-        self.agent.send_patiently(&["plant", name]).await?;
+        self.agent.send_long_request(&["plant", name]).await?;
         let there = self.arrived_leaves(name).await?;
         let known: BTreeSet<&[u8]> = there.iter().map(|known| &known.path[..]).collect();
         let missing = listing.leaves().iter().filter(|leaf| {
@@ -208,7 +208,7 @@ impl TreePushDestination for SharedAgentClient {
             }
         }
         self.agent
-            .send_patiently(&["settle", name, &digest, sum])
+            .send_long_request(&["settle", name, &digest, sum])
             .await
             .map(drop)
     }

@@ -20,7 +20,7 @@ pub(super) fn stamp_of(file: File) -> io::Result<Option<FileStamp>> {
     if !meta.is_dir() {
         return Ok(Some(stamp_line(&meta).into()));
     }
-    match digest_tree(DirectoryHandle::from_file(file)) {
+    match digest_tree_stamps(DirectoryHandle::from_file(file)) {
         Ok(digest) => Ok(Some(format!("tree {}", digest.to_hex()).into())),
         Err(DirectoryWalkError::Failed(error)) => Err(error),
         Err(
@@ -41,7 +41,7 @@ fn stamp_line(meta: &Metadata) -> String {
     )
 }
 
-fn digest_tree(top: DirectoryHandle) -> Result<blake3::Hash, DirectoryWalkError> {
+fn digest_tree_stamps(top: DirectoryHandle) -> Result<blake3::Hash, DirectoryWalkError> {
     let mut hasher = blake3::Hasher::new();
     let mut walk = DirectoryWalk::new(top, ENTRIES_MAX)?;
     while let Some(step) = walk.next_step()? {
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn look(path: &Path) -> FileStamp {
+    fn stamp_at(path: &Path) -> FileStamp {
         stamp_of(File::open(path).unwrap()).unwrap().unwrap()
     }
 
@@ -83,8 +83,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("mesh");
         fs::write(&file, "old").unwrap();
-        let first = look(&file);
-        assert_eq!(look(&file), first);
+        let first = stamp_at(&file);
+        assert_eq!(stamp_at(&file), first);
         // Of the same size, and as old as the other.
         let other = home.path().join("other");
         fs::write(&other, "new").unwrap();
@@ -96,10 +96,10 @@ mod tests {
             .set_modified(modified)
             .unwrap();
         fs::rename(&other, &file).unwrap();
-        assert_ne!(look(&file), first);
-        let second = look(&file);
+        assert_ne!(stamp_at(&file), first);
+        let second = stamp_at(&file);
         fs::write(&file, "longer").unwrap();
-        assert_ne!(look(&file), second);
+        assert_ne!(stamp_at(&file), second);
     }
 
     #[test]
@@ -109,12 +109,12 @@ mod tests {
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("leaf"), "1").unwrap();
         let tree = home.path().join("tree");
-        let first = look(&tree);
-        assert_eq!(look(&tree), first);
+        let first = stamp_at(&tree);
+        assert_eq!(stamp_at(&tree), first);
         fs::write(deep.join("leaf"), "12").unwrap();
-        let second = look(&tree);
+        let second = stamp_at(&tree);
         assert_ne!(second, first);
         fs::rename(deep.join("leaf"), deep.join("twig")).unwrap();
-        assert_ne!(look(&tree), second);
+        assert_ne!(stamp_at(&tree), second);
     }
 }

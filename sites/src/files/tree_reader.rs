@@ -37,17 +37,17 @@ impl FileArea {
     /// `Refused` if a file is not there any more, or is shorter.
     pub fn read_runs(&self, place: &FilePlace, runs: &[FileByteRun]) -> Result<Vec<u8>, SiteError> {
         let directory = self.open_directory(place)?;
-        let directory = directory.ok_or_else(|| refuse_read(place, &"it is no directory"))?;
+        let directory = directory.ok_or_else(|| read_refusal(place, &"it is no directory"))?;
         let mut bytes = Vec::new();
         for run in runs {
-            let read = directory.beneath_without_links(&run.path).and_then(|file| {
+            let read = directory.open_without_links(&run.path).and_then(|file| {
                 let from = bytes.len();
                 bytes.resize(from + run.length as usize, 0);
                 file.read_exact_at(&mut bytes[from..], run.offset)
             });
             read.map_err(|error| {
                 let path = String::from_utf8_lossy(&run.path);
-                refuse_read(place, &format!("{path:?}: {error}"))
+                read_refusal(place, &format!("{path:?}: {error}"))
             })?;
         }
         Ok(bytes)
@@ -55,16 +55,16 @@ impl FileArea {
 
     fn open_directory(&self, place: &FilePlace) -> Result<Option<DirectoryHandle>, SiteError> {
         let file: io::Result<File> = self.open_root()?.open_place(&self.config.attempts, place);
-        let file = file.map_err(|error| refuse_read(place, &error))?;
+        let file = file.map_err(|error| read_refusal(place, &error))?;
         let metadata = file.metadata();
         let is_dir = metadata
-            .map_err(|error| refuse_read(place, &error))?
+            .map_err(|error| read_refusal(place, &error))?
             .is_dir();
         Ok(is_dir.then(|| DirectoryHandle::from_file(file)))
     }
 }
 
-fn refuse_read(place: &FilePlace, why: &dyn std::fmt::Display) -> SiteError {
+fn read_refusal(place: &FilePlace, why: &dyn std::fmt::Display) -> SiteError {
     SiteError::Refused(format!("cannot read {place:?}: {why}"))
 }
 

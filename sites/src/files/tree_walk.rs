@@ -115,7 +115,7 @@ impl DirectoryWalk {
     }
 
     /// Returns the directory that is open.
-    pub(super) fn open_dir(&self) -> &DirectoryHandle {
+    pub(super) fn current_dir(&self) -> &DirectoryHandle {
         self.place.current_dir()
     }
 
@@ -155,26 +155,26 @@ impl DirectoryWalk {
             self.path.push(b'/');
         }
         self.path.extend(name.as_bytes());
-        self.charge_bytes(self.path.len())?;
+        self.count_bytes(self.path.len())?;
         let stat = self
-            .open_dir()
+            .current_dir()
             .stat(&name)
-            .map_err(|error| self.at_path(&error))?;
+            .map_err(|error| self.error_at_path(&error))?;
         Ok(Some(WalkStep::Found(name, stat)))
     }
 
     /// Reads the target of the link that was found last.
     pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, DirectoryWalkError> {
         let target = self
-            .open_dir()
+            .current_dir()
             .read_link(name)
-            .map_err(|error| self.at_path(&error))?;
-        self.charge_bytes(target.len())?;
+            .map_err(|error| self.error_at_path(&error))?;
+        self.count_bytes(target.len())?;
         Ok(target)
     }
 
     /// Counts bytes, because all that is found is kept in memory.
-    fn charge_bytes(&mut self, bytes: usize) -> Result<(), DirectoryWalkError> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), DirectoryWalkError> {
         self.bytes_left = self
             .bytes_left
             .checked_sub(bytes)
@@ -185,14 +185,14 @@ impl DirectoryWalk {
     /// Enters the directory that was found last.
     pub(super) fn enter_found(&mut self, name: &OsStr) -> Result<(), DirectoryWalkError> {
         let below = self
-            .open_dir()
+            .current_dir()
             .open_dir(name)
-            .map_err(|error| self.at_path(&error))?;
+            .map_err(|error| self.error_at_path(&error))?;
         self.place.enter_dir(below)?;
         self.read_names(self.path.len())
     }
 
-    fn at_path(&self, error: &io::Error) -> io::Error {
+    fn error_at_path(&self, error: &io::Error) -> io::Error {
         let path = String::from_utf8_lossy(&self.path);
         io::Error::new(error.kind(), format!("{path:?}: {error}"))
     }
@@ -206,7 +206,7 @@ impl DirectoryWalk {
         if self.names.len() > DEPTH_MAX {
             return Err(DirectoryWalkError::TooDeep);
         }
-        let names = self.open_dir().names_up_to(self.entries_left)?;
+        let names = self.current_dir().names_up_to(self.entries_left)?;
         let names = names.ok_or(DirectoryWalkError::TooMany(self.entries_max))?;
         self.entries_left -= names.len();
         self.names.push(names.into_iter());

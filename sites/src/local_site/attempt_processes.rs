@@ -39,8 +39,8 @@ impl ProcessHandle {
     ///
     /// # Errors
     /// It could not be found out, which is not the same as gone.
-    pub(super) fn from_name(name: &ProcessIdentity) -> io::Result<Option<Self>> {
-        let Some(process) = Self::of_pid(name.pid)? else {
+    pub(super) fn from_identity(name: &ProcessIdentity) -> io::Result<Option<Self>> {
+        let Some(process) = Self::open_pid(name.pid)? else {
             return Ok(None);
         };
         let is_it =
@@ -50,10 +50,10 @@ impl ProcessHandle {
 
     /// Opens a child that was not waited for, so that its number is its own.
     pub(super) fn from_child(pid: u32) -> io::Result<Option<Self>> {
-        Self::of_pid(pid)
+        Self::open_pid(pid)
     }
 
-    fn of_pid(pid: u32) -> io::Result<Option<Self>> {
+    fn open_pid(pid: u32) -> io::Result<Option<Self>> {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
             return Ok(None);
         };
@@ -199,14 +199,14 @@ fn list_pids() -> io::Result<Vec<u32>> {
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
-pub(super) fn processes_carrying(
+pub(super) fn find_attempt_processes(
     attempts: &Path,
     wanted: impl Fn(&AttemptTag) -> bool,
 ) -> io::Result<BTreeMap<AttemptTag, Vec<ProcessHandle>>> {
     let mut found: BTreeMap<AttemptTag, Vec<ProcessHandle>> = BTreeMap::new();
-    for (tag, process) in look_until_whole(
+    for (tag, process) in read_until_complete(
         list_pids()?,
-        |pid| open_carrier(attempts, pid, &wanted),
+        |pid| open_attempt_process(attempts, pid, &wanted),
         || std::thread::sleep(Duration::from_millis(1)),
     )?
     .into_iter()
@@ -223,14 +223,14 @@ pub(super) fn processes_carrying(
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
-pub(super) fn recent_carriers(within: Duration) -> io::Result<Arc<Vec<AttemptProcess>>> {
+pub(super) fn recent_attempt_processes(within: Duration) -> io::Result<Arc<Vec<AttemptProcess>>> {
     static SEEN: Mutex<Option<(Instant, Arc<Vec<AttemptProcess>>)>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, carriers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < within) {
         return Ok(carriers.clone());
     }
     let begun = Instant::now();
-    let carriers = look_until_whole(list_pids()?, look_for_carrier, || {
+    let carriers = read_until_complete(list_pids()?, read_attempt_process, || {
         std::thread::sleep(Duration::from_millis(1))
     })?
     .into_iter()
@@ -250,7 +250,7 @@ pub(super) struct AttemptProcess {
 
 impl AttemptProcess {
     /// Returns its attempt, if that is one of those below this directory.
-    pub(super) fn carried_tag(&self, attempts: &Path) -> Option<AttemptTag> {
+    pub(super) fn attempt_tag(&self, attempts: &Path) -> Option<AttemptTag> {
         self.directory
             .strip_prefix(attempts)
             .ok()?
@@ -269,7 +269,7 @@ impl AttemptProcess {
         tag: AttemptTag,
     ) -> io::Result<Option<ProcessHandle>> {
         Ok(
-            match open_carrier(attempts, self.pid, |seen| *seen == tag)? {
+            match open_attempt_process(attempts, self.pid, |seen| *seen == tag)? {
                 ProcessLookOutcome::Whole(Some((_, process))) => Some(process),
                 ProcessLookOutcome::Whole(None) | ProcessLookOutcome::Empty => None,
             },
@@ -277,21 +277,21 @@ impl AttemptProcess {
     }
 }
 
-fn look_for_carrier(pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptProcess>>> {
+fn read_attempt_process(pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptProcess>>> {
     let ProcessLookOutcome::Whole(environment) = read_environment(pid)? else {
         return Ok(ProcessLookOutcome::Empty);
     };
-    Ok(ProcessLookOutcome::Whole(directory_in(&environment).map(
-        |path| AttemptProcess {
+    Ok(ProcessLookOutcome::Whole(
+        attempt_directory_in(&environment).map(|path| AttemptProcess {
             directory: path.into(),
             pid,
-        },
-    )))
+        }),
+    ))
 }
 
 /// Looks at all processes, and again at those that show nothing yet, all of them together for as
 /// long as one may take: others wait for this.
-fn look_until_whole<T>(
+fn read_until_complete<T>(
     mut pids: Vec<u32>,
     look: impl Fn(u32) -> io::Result<ProcessLookOutcome<T>>,
     mut pause: impl FnMut(),
@@ -323,23 +323,23 @@ enum ProcessLookOutcome<T> {
 }
 
 /// Returns the wanted attempt that a process carries, and that process.
-fn open_carrier(
+fn open_attempt_process(
     attempts: &Path,
     pid: u32,
     wanted: impl Fn(&AttemptTag) -> bool,
 ) -> io::Result<ProcessLookOutcome<Option<(AttemptTag, ProcessHandle)>>> {
-    let tag = match tag_of(attempts, pid)? {
+    let tag = match tag_of_process(attempts, pid)? {
         ProcessLookOutcome::Empty => return Ok(ProcessLookOutcome::Empty),
         ProcessLookOutcome::Whole(tag) => tag,
     };
     let Some(tag) = tag.filter(wanted) else {
         return Ok(ProcessLookOutcome::Whole(None));
     };
-    let Some(process) = ProcessHandle::of_pid(pid)? else {
+    let Some(process) = ProcessHandle::open_pid(pid)? else {
         return Ok(ProcessLookOutcome::Whole(None));
     };
     // Read again now that the handle is open: so it is certainly this process that carries it.
-    match tag_of(attempts, pid)? {
+    match tag_of_process(attempts, pid)? {
         ProcessLookOutcome::Empty => Ok(ProcessLookOutcome::Empty),
         ProcessLookOutcome::Whole(again) => {
             let same = again == Some(tag) && !process.has_ended();
@@ -348,11 +348,11 @@ fn open_carrier(
     }
 }
 
-fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptTag>>> {
+fn tag_of_process(attempts: &Path, pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptTag>>> {
     let ProcessLookOutcome::Whole(environment) = read_environment(pid)? else {
         return Ok(ProcessLookOutcome::Empty);
     };
-    let tag = directory_in(&environment).and_then(|directory| {
+    let tag = attempt_directory_in(&environment).and_then(|directory| {
         directory
             .strip_prefix(attempts)
             .ok()?
@@ -364,7 +364,7 @@ fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLookOutcome<Option<Att
 }
 
 /// Returns the directory of the attempt that an environment names.
-fn directory_in(environment: &[u8]) -> Option<&Path> {
+fn attempt_directory_in(environment: &[u8]) -> Option<&Path> {
     environment.split(|b| *b == 0).find_map(|variable| {
         let path = variable
             .strip_prefix(OWNER_VARIABLE.as_bytes())?
@@ -402,7 +402,7 @@ mod tests {
     fn processes_without_environment_are_waited_for_together() {
         let pauses = Cell::new(0);
         // Every third has none for three looks, and every other third has none at all.
-        let seen = look_until_whole(
+        let seen = read_until_complete(
             (0..300).collect(),
             |pid: u32| {
                 Ok(match pid % 3 {

@@ -49,15 +49,15 @@ pub(super) struct DatedContent {
 impl VerifiedSiteRoot {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
-        let root = Self::hold_open(path)?;
+        let root = Self::open_unchecked(path)?;
         let marker = root.read_file(MARKER)?.ok_or_else(|| {
             let why = format!("it has no {MARKER}; a new site's directory must be initialised");
             io::Error::new(io::ErrorKind::NotFound, why)
         })?;
-        if marker.bytes != marker_of(site) {
+        if marker.bytes != marker_text(site) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                other_marker(&marker, site),
+                describe_wrong_marker(&marker, site),
             ));
         }
         // Without this directory every attempt would look absent.
@@ -68,49 +68,49 @@ impl VerifiedSiteRoot {
         Ok(root)
     }
 
-    fn hold_open(path: &Path) -> io::Result<Self> {
+    fn open_unchecked(path: &Path) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
         Ok(Self {
             directory,
             path: path.to_path_buf(),
-            seal: AttemptAuthenticator::none(),
+            seal: AttemptAuthenticator::without_words(),
         })
     }
 
-    /// Makes a directory a site's root, after [`crate::root_place::check_place`] found that it may
+    /// Makes a directory a site's root, after [`crate::root_place::check_root_place`] found that it may
     /// be. Existing files are left as they are. The marker comes last, so that half a site is none,
     /// and then all of it is durable: nothing else is made again when the site is not new any more.
-    pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
+    pub(super) fn initialise_root(path: &Path, site: &SiteName) -> io::Result<()> {
         cospan_durable::make_directory(path)?;
-        let root = Self::hold_open(path)?;
+        let root = Self::open_unchecked(path)?;
         OURS.iter()
             .try_for_each(|name| root.make_dir(name).map(drop))?;
         cospan_durable::sync_directory_handle(&root.directory)?;
         match root.read_file(MARKER)? {
-            Some(marker) if marker.bytes == marker_of(site) => Ok(()),
-            Some(marker) if !is_cut_off(&marker.bytes, site) => Err(io::Error::new(
+            Some(marker) if marker.bytes == marker_text(site) => Ok(()),
+            Some(marker) if !is_cut_off_marker(&marker.bytes, site) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!("its {MARKER} names another site; give each site its own directory"),
             )),
-            _ => root.replace_durably(MARKER, &marker_of(site)),
+            _ => root.replace_durably(MARKER, &marker_text(site)),
         }
     }
 
     /// Writes the marker again if a power cut left only its beginning, or zeros, in a directory
     /// that has all that a site's has.
     pub(super) fn mend_marker(path: &Path, site: &SiteName) -> io::Result<bool> {
-        let root = Self::hold_open(path)?;
+        let root = Self::open_unchecked(path)?;
         let marker = root.read_file(MARKER)?;
-        let is_cut_off = marker.is_some_and(|marker| is_cut_off(&marker.bytes, site));
+        let is_cut_off = marker.is_some_and(|marker| is_cut_off_marker(&marker.bytes, site));
         if !is_cut_off || OURS.iter().any(|name| !root.exists(name).unwrap_or(false)) {
             return Ok(false);
         }
-        root.replace_durably(MARKER, &marker_of(site))
+        root.replace_durably(MARKER, &marker_text(site))
             .map(|()| true)
     }
 
     /// Sets the seal that wrappers and adapters write by.
-    pub(super) fn sealed_by(self, seal: &AttemptAuthenticator) -> Self {
+    pub(super) fn with_authenticator(self, seal: &AttemptAuthenticator) -> Self {
         Self {
             seal: seal.clone(),
             ..self
@@ -125,7 +125,7 @@ impl VerifiedSiteRoot {
         &self.path
     }
 
-    pub(super) fn seal(&self) -> &AttemptAuthenticator {
+    pub(super) fn authenticator(&self) -> &AttemptAuthenticator {
         &self.seal
     }
 
@@ -135,7 +135,7 @@ impl VerifiedSiteRoot {
     }
 
     /// Returns true if a file has this content, and nothing else is in its place.
-    pub(super) fn has_content(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    pub(super) fn has_file_content(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         Ok(self
             .read_file(name)?
             .is_some_and(|file| file.bytes == content))
@@ -179,7 +179,7 @@ impl VerifiedSiteRoot {
             Ok(found) => {
                 Ok(found.map(|found| FoundStateFile::File(found.bytes.into(), found.modified)))
             }
-            Err(error) if is_spoiled(&error) => Ok(Some(FoundStateFile::Spoiled)),
+            Err(error) if is_spoiled_error(&error) => Ok(Some(FoundStateFile::Spoiled)),
             Err(error) => Err(error),
         }
     }
@@ -207,8 +207,8 @@ impl VerifiedSiteRoot {
 
     /// Lists the trees in [`GONE`] that a process left when it died; nobody may be removing
     /// anything. Files are removed at once: others of their names are written soon.
-    pub(super) fn list_left_trees(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
-        let gone = self.open_gone()?;
+    pub(super) fn list_unremoved_trees(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
+        let gone = self.open_removal_directory()?;
         let mut trees = Vec::new();
         for entry in Dir::read_from(&gone)? {
             let name = entry?.file_name().to_owned();
@@ -258,7 +258,7 @@ impl VerifiedSiteRoot {
     /// Does the same for a file in the root itself, and makes it survive a power cut.
     pub(super) fn replace_durably(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let aside = format!("{GONE}/{}.tmp", unique_word());
-        cospan_durable::replace_at(&self.directory, &aside, name, bytes)
+        cospan_durable::replace_file_at(&self.directory, &aside, name, bytes)
     }
 
     /// Gives a file a second name; `false` if the name is taken.
@@ -301,7 +301,7 @@ impl VerifiedSiteRoot {
     pub(super) fn set_aside(&self, path: &str, aside: &str) -> io::Result<bool> {
         match self.move_away(path, &format!("{GONE}/{aside}")) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                removal::unlock_directory(self.directory.as_fd(), &CString::new(path)?)?;
+                removal::grant_owner_rights(self.directory.as_fd(), &CString::new(path)?)?;
                 self.move_away(path, &format!("{GONE}/{aside}"))
             }
             moved => moved,
@@ -309,13 +309,13 @@ impl VerifiedSiteRoot {
     }
 
     /// Removes about `most` of the files that were set aside.
-    pub(super) fn clear_aside(&self, aside: &str, most: u64) -> io::Result<RemovalExtent> {
+    pub(super) fn remove_set_aside(&self, aside: &str, most: u64) -> io::Result<RemovalExtent> {
         let aside = CString::new(format!("{GONE}/{aside}"))?;
         removal::remove_name(self.directory.as_fd(), &aside, most)
     }
 
     /// Opens the directory of what is being removed.
-    pub(super) fn open_gone(&self) -> io::Result<OwnedFd> {
+    pub(super) fn open_removal_directory(&self) -> io::Result<OwnedFd> {
         Ok(rustix::fs::openat(
             &self.directory,
             GONE,
@@ -347,22 +347,22 @@ pub(crate) fn unique_word() -> String {
     format!("{}-{call}", std::process::id())
 }
 
-pub(crate) fn marker_of(site: &SiteName) -> Vec<u8> {
+pub(crate) fn marker_text(site: &SiteName) -> Vec<u8> {
     format!("cospan site {site}\n").into_bytes()
 }
 
 /// Returns true if this is what a power cut leaves of the marker of a site: nothing, its beginning,
 /// or zeros in its place. The complete marker of another site is none of these.
-pub(crate) fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
-    let whole = marker_of(site);
+pub(crate) fn is_cut_off_marker(marker: &[u8], site: &SiteName) -> bool {
+    let whole = marker_text(site);
     let written = marker.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_zeros = marker[written.len()..].iter().all(|byte| *byte == 0);
     marker != whole && is_zeros && marker.len() <= whole.len() && whole.starts_with(written)
 }
 
 /// Says what is wrong with a marker that is not the site's.
-fn other_marker(marker: &DatedContent, site: &SiteName) -> String {
-    if !is_cut_off(&marker.bytes, site) {
+fn describe_wrong_marker(marker: &DatedContent, site: &SiteName) -> String {
+    if !is_cut_off_marker(&marker.bytes, site) {
         return format!("its {MARKER} names another site");
     }
     format!(
@@ -384,7 +384,7 @@ fn modified_time(stat: &rustix::fs::Stat) -> Timestamp {
 
 /// Returns true if an error says that a name is there, but not as any wrapper made it. Other errors
 /// may be the file system's, and pass.
-fn is_spoiled(error: &io::Error) -> bool {
+fn is_spoiled_error(error: &io::Error) -> bool {
     let spoiled = [
         Errno::ISDIR,
         Errno::LOOP,

@@ -59,11 +59,11 @@ impl LocalSiteState {
         let shared = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("cospan-local-site".to_owned());
         // Without a thread there are no hints, and polls suffice.
-        ledger.watched = thread.spawn(move || keep_watch(&shared)).is_ok();
+        ledger.watched = thread.spawn(move || watch_attempts(&shared)).is_ok();
     }
 
     /// Looks once; returns the processes to wait for and for how long, or `None` if there are none.
-    fn look_once(&self) -> Option<(Vec<Arc<ProcessHandle>>, Duration)> {
+    fn refresh_once(&self) -> Option<(Vec<Arc<ProcessHandle>>, Duration)> {
         let mut ledger = self.lock_ledger();
         if ledger.entries.is_empty() {
             ledger.watched = false;
@@ -77,7 +77,7 @@ impl LocalSiteState {
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));
         }
-        let restless = ledger.entries.values().any(LiveAttempt::is_restless);
+        let restless = ledger.entries.values().any(LiveAttempt::awaits_file_soon);
         let wrappers = ledger
             .entries
             .values()
@@ -88,21 +88,21 @@ impl LocalSiteState {
 }
 
 /// Returns how long the next look waits at least if this many attempts are watched.
-fn rest_after(attempts: usize) -> Duration {
+fn rest_after_look(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
     REST_PER_ATTEMPT
         .saturating_mul(attempts)
         .clamp(REST_MIN, REST_MAX)
 }
 
-fn keep_watch(shared: &Weak<LocalSiteState>) {
+fn watch_attempts(shared: &Weak<LocalSiteState>) {
     while let Some(shared) = shared.upgrade() {
-        let Some((wrappers, pause)) = shared.look_once() else {
+        let Some((wrappers, pause)) = shared.refresh_once() else {
             return;
         };
         let wrappers: Vec<&ProcessHandle> = wrappers.iter().map(|wrapper| &**wrapper).collect();
         attempt_processes::wait_for_ends(&wrappers, pause, shared.waker.0.as_ref());
-        std::thread::sleep(rest_after(wrappers.len()));
+        std::thread::sleep(rest_after_look(wrappers.len()));
         shared.waker.clear_wake();
     }
 }

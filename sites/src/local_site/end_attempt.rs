@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
-use super::final_evidence::kill_all;
-use super::{LocalSiteState, outcome_unknown};
+use super::final_evidence::kill_attempt_processes;
+use super::{LocalSiteState, outcome_unknown_error};
 use crate::port::{GateDecision, GateState, SiteError};
 
 /// The time beyond the grace that the wrapper gets to record its end.
@@ -27,7 +27,7 @@ impl LocalSiteState {
         let mut ledger = self.lock_ledger();
         ledger
             .refresh_entries(&root, true)
-            .map_err(|e| outcome_unknown(&e))?;
+            .map_err(|e| outcome_unknown_error(&e))?;
         let Some(entry) = ledger.entries.get(&tag) else {
             return Ok(());
         };
@@ -45,7 +45,7 @@ impl LocalSiteState {
             let thread = std::thread::Builder::new().name("cospan-local-end".to_owned());
             if let Err(error) = thread.spawn(move || shared.end_in_background(tag)) {
                 ending.remove(&tag);
-                return Err(outcome_unknown(&error));
+                return Err(outcome_unknown_error(&error));
             }
         }
         Ok(())
@@ -61,7 +61,7 @@ impl LocalSiteState {
         while asked.elapsed() < grace + GIVEN_UP
             && !self
                 .open_root()
-                .is_ok_and(|root| kill_all(&root, tag).is_ok_and(|left| left == 0))
+                .is_ok_and(|root| kill_attempt_processes(&root, tag).is_ok_and(|left| left == 0))
         {
             std::thread::sleep(LOOK_EVERY);
         }

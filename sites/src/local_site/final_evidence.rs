@@ -14,7 +14,7 @@ use super::read_evidence::{self, WrapperEvidence};
 use crate::attempt_end::{BatchJobState, WrapperFileState, interpret_end};
 use crate::port::{AttemptObservation, GateState, SiteEndReason};
 use crate::wrapper::attempt_files::to_observation;
-use crate::wrapper::parameters::{push_end, push_line};
+use crate::wrapper::parameters::{push_end_line, push_line};
 
 /// The time that killed processes get to vanish before the next look.
 const DEATH_AWAITED: Duration = Duration::from_millis(200);
@@ -34,7 +34,7 @@ pub(super) fn find_wrapper(
     if ready.boot != attempt_processes::boot_id() {
         return Ok(Some(WrapperProcess::Gone));
     }
-    let process = ProcessHandle::from_name(&ready.wrapper)?;
+    let process = ProcessHandle::from_identity(&ready.wrapper)?;
     Ok(Some(process.map_or(WrapperProcess::Gone, |process| {
         WrapperProcess::Known(Arc::new(process))
     })))
@@ -55,7 +55,7 @@ pub(super) fn determine_end(
     let settled = before
         .as_ref()
         .is_some_and(|e| e.trouble.is_some() && !e.perhaps_begun);
-    if !settled && kill_all(root, tag)? > 0 {
+    if !settled && kill_attempt_processes(root, tag)? > 0 {
         return Ok(AttemptObservation::Unknown(
             "its processes were killed and are not gone yet".into(),
         ));
@@ -68,7 +68,7 @@ pub(super) fn determine_end(
             why: SiteEndReason::Spoiled,
             detail: "its directory was removed while its payload ran".to_owned(),
         }),
-        None => match last_of_log(root, tag)? {
+        None => match last_log_line(root, tag)? {
             Some(log) => record_early_end(root, tag, &log),
             // It wrote nothing anywhere: perhaps whoever was about to start it died just before.
             None => Ok(AttemptObservation::Absent),
@@ -105,12 +105,12 @@ impl RememberedEvidence {
     /// Interprets files that record no end.
     fn interpret_files(self, mut evidence: WrapperEvidence) -> AttemptObservation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
-        let left = self.remains_of(&evidence);
+        let left = self.left_file_state(&evidence);
         // What was seen to begin did begin, whatever its files say.
         evidence.perhaps_begun |=
             self.began && matches!(left, WrapperFileState::Begun | WrapperFileState::Spoiled);
-        let verdict = interpret_end(self.system_report(), left, true);
-        to_observation(verdict, Some(&evidence), || self.explanation().to_owned())
+        let verdict = interpret_end(self.machine_report(), left, true);
+        to_observation(verdict, Some(&evidence), || self.explain_end().to_owned())
     }
 
     /// After a power cut a gate may be open and `begun` lost, which is not synced.
@@ -125,9 +125,9 @@ impl RememberedEvidence {
     }
 
     /// Reads the remains in the light of what was seen: files can be another's.
-    fn remains_of(self, evidence: &WrapperEvidence) -> WrapperFileState {
+    fn left_file_state(self, evidence: &WrapperEvidence) -> WrapperFileState {
         let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
-        match (evidence.summarise(), self.wrapper) {
+        match (evidence.file_state(), self.wrapper) {
             // A wrapper that was killed wrote no more, whatever is found in its name.
             (WrapperFileState::AtGate | WrapperFileState::Trouble, Some(WrapperEnd::Killed))
                 if self.began =>
@@ -150,7 +150,7 @@ impl RememberedEvidence {
     }
 
     /// Returns what a batch system would report: whether this machine is well.
-    fn system_report(self) -> BatchJobState {
+    fn machine_report(self) -> BatchJobState {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
         // A machine without memory kills some process, and does not say which.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
@@ -161,7 +161,7 @@ impl RememberedEvidence {
         }
     }
 
-    fn explanation(self) -> &'static str {
+    fn explain_end(self) -> &'static str {
         match self.wrapper {
             _ if self.overran => {
                 "it ran on after its wall time, and its wrapper, stopped or hung, did not end it"
@@ -178,14 +178,14 @@ impl RememberedEvidence {
 
 /// Reads how many processes this machine has killed because it ran out of memory; `None`
 /// if it does not count them.
-pub(super) fn killed_for_memory() -> Option<u64> {
+pub(super) fn count_killed_for_memory() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/vmstat").ok()?;
     told.lines()
         .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
 /// Reads the last line that a wrapper wrote to its log, if any.
-fn last_of_log(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<Option<String>> {
+fn last_log_line(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<Option<String>> {
     let log = root.read_file(&format!("{SPOOL}/{tag}/log"))?;
     let log = log
         .map(|log| String::from_utf8_lossy(&log.bytes).into_owned())
@@ -203,8 +203,8 @@ fn record_early_end(
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
         let mut trouble = Vec::new();
         push_line(&mut trouble, "why", &detail);
-        push_end(&mut trouble, tag);
-        root.replace_file(&read_evidence::attempt_file(tag, "trouble"), &trouble)?;
+        push_end_line(&mut trouble, tag);
+        root.replace_file(&read_evidence::attempt_file_path(tag, "trouble"), &trouble)?;
     }
     Ok(AttemptObservation::Vanished {
         began: false,
@@ -213,28 +213,32 @@ fn record_early_end(
 }
 
 /// Lists living processes of an attempt.
-pub(super) fn attempt_processes(
+pub(super) fn list_attempt_processes(
     root: &VerifiedSiteRoot,
     tag: AttemptTag,
 ) -> io::Result<Vec<ProcessHandle>> {
-    let mut found = attempt_processes::processes_carrying(&root.attempts_directory(), |carried| {
-        *carried == tag
-    })?;
+    let mut found =
+        attempt_processes::find_attempt_processes(&root.attempts_directory(), |carried| {
+            *carried == tag
+        })?;
     Ok(found.remove(&tag).unwrap_or_default())
 }
 
 /// Kills every process of an attempt; returns how many are not gone after a moment.
-pub(super) fn kill_all(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<usize> {
+pub(super) fn kill_attempt_processes(
+    root: &VerifiedSiteRoot,
+    tag: AttemptTag,
+) -> io::Result<usize> {
     if let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)?
         && let (Some((ready, _)), Some((payload, _))) = (&evidence.ready, &evidence.begun)
         && ready.boot == attempt_processes::boot_id()
-        && let Some(leader) = ProcessHandle::from_name(payload)?
+        && let Some(leader) = ProcessHandle::from_identity(payload)?
     {
         leader.signal_group(Signal::KILL);
     }
     let awaited = Instant::now();
     loop {
-        let left = attempt_processes(root, tag)?;
+        let left = list_attempt_processes(root, tag)?;
         left.iter()
             .for_each(|process| process.send_signal(Signal::KILL));
         if left.is_empty() || awaited.elapsed() > DEATH_AWAITED {
@@ -251,7 +255,7 @@ mod tests {
     use super::*;
     use crate::wrapper::state_files::{ProcessIdentity, ReadyFile};
 
-    fn at_open_gate(boot: &str) -> WrapperEvidence {
+    fn evidence_at_open_gate(boot: &str) -> WrapperEvidence {
         let wrapper = ProcessIdentity { pid: 12, start: 34 };
         let host = "n1".to_owned();
         let boot = boot.to_owned();
@@ -269,7 +273,7 @@ mod tests {
         }
     }
 
-    fn ended(code: i32) -> RememberedEvidence {
+    fn evidence_of_wrapper_exit(code: i32) -> RememberedEvidence {
         let wrapper = Some(WrapperEnd::Exited(code));
         RememberedEvidence {
             witnessed: true,
@@ -286,17 +290,16 @@ mod tests {
             seen => panic!("{seen:?}"),
         };
         assert!(began(
-            RememberedEvidence::default().interpret_files(at_open_gate("another"))
+            RememberedEvidence::default().interpret_files(evidence_at_open_gate("another"))
         ));
         let shut = WrapperEvidence {
             decision: None,
-            ..at_open_gate("another")
+            ..evidence_at_open_gate("another")
         };
         assert!(!began(RememberedEvidence::default().interpret_files(shut)));
-        assert!(!began(
-            RememberedEvidence::default()
-                .interpret_files(at_open_gate(attempt_processes::boot_id()))
-        ));
+        assert!(!began(RememberedEvidence::default().interpret_files(
+            evidence_at_open_gate(attempt_processes::boot_id())
+        )));
     }
 
     #[test]
@@ -308,15 +311,24 @@ mod tests {
         };
         let begun = || WrapperEvidence {
             perhaps_begun: true,
-            ..at_open_gate("b")
+            ..evidence_at_open_gate("b")
         };
-        assert_eq!(why(ended(COULD_NOT_WRITE), begun()), None);
-        assert_eq!(why(ended(2), begun()), Some(SiteEndReason::WrapperKilled));
-        assert_eq!(why(ended(0), begun()), Some(SiteEndReason::Spoiled));
+        assert_eq!(
+            why(evidence_of_wrapper_exit(COULD_NOT_WRITE), begun()),
+            None
+        );
+        assert_eq!(
+            why(evidence_of_wrapper_exit(2), begun()),
+            Some(SiteEndReason::WrapperKilled)
+        );
+        assert_eq!(
+            why(evidence_of_wrapper_exit(0), begun()),
+            Some(SiteEndReason::Spoiled)
+        );
         // Another directory is in the place of its own.
         let none = || WrapperEvidence::default();
         assert_eq!(
-            why(ended(COULD_NOT_WRITE), none()),
+            why(evidence_of_wrapper_exit(COULD_NOT_WRITE), none()),
             Some(SiteEndReason::Spoiled)
         );
     }

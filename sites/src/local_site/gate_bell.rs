@@ -30,7 +30,7 @@ impl WrapperWaker {
 
     /// Rings once; true if the wrapper certainly hears it. A ring that comes before the wrapper
     /// listens is heard when it does.
-    pub(super) fn ring(mut self) -> bool {
+    pub(super) fn wake_wrapper(mut self) -> bool {
         self.end.write_all(b"\n").is_ok() && Instant::now() < self.heard_until
     }
 }

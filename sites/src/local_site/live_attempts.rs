@@ -50,7 +50,7 @@ impl LiveAttempts {
     }
 
     /// Sums up what entries use under the reservation with this tag.
-    pub(super) fn used_under(&self, tag: &str) -> Resources {
+    pub(super) fn used_in_reservation(&self, tag: &str) -> Resources {
         sum_resources(
             self.using_entries()
                 .filter(|entry| entry.reservation() == Some(tag)),
@@ -59,7 +59,7 @@ impl LiveAttempts {
 
     /// Lists what each entry uses without a reservation, or with one that has ended, and
     /// until when at the latest.
-    pub(super) fn running_outside(
+    pub(super) fn used_outside_reservations(
         &self,
         has_ended: impl Fn(&str) -> bool,
         now: Timestamp,
@@ -102,7 +102,7 @@ impl LiveAttempts {
             .filter(|(_, entry)| !entry.in_flight)
         {
             let wrapper_ended = ended.contains(&tag);
-            match entry.look_at(root, tag, wrapper_ended, thorough) {
+            match entry.look_at_attempt(root, tag, wrapper_ended, thorough) {
                 Ok(AttemptLookOutcome::Same) => {}
                 Ok(AttemptLookOutcome::Changed) => result.changed = true,
                 Ok(AttemptLookOutcome::Ended(last)) => {
@@ -119,14 +119,14 @@ impl LiveAttempts {
             ) {
                 self.told.insert(*tag, last.clone());
             }
-            free_entry(root, *tag)?;
+            remove_live_entry(root, *tag)?;
         }
         result.changed |= !result.ended.is_empty();
         Ok(result)
     }
 
     /// Makes the next look search for unknown wrappers, however recently that was done.
-    pub(super) fn search_again(&mut self) {
+    pub(super) fn search_wrappers_again(&mut self) {
         self.searched = None;
     }
 
@@ -163,11 +163,11 @@ impl LiveAttempts {
             return Ok(());
         }
         self.swept = Some(Instant::now());
-        let seen = attempt_processes::recent_carriers(SWEEP_EVERY)?;
+        let seen = attempt_processes::recent_attempt_processes(SWEEP_EVERY)?;
         let attempts = root.attempts_directory();
         let mut running = seen
             .iter()
-            .filter_map(|seen| Some((seen.carried_tag(&attempts)?, seen)))
+            .filter_map(|seen| Some((seen.attempt_tag(&attempts)?, seen)))
             .peekable();
         if running.peek().is_some() {
             // An attempt has its entry before it has a process, so one found before the entries are
@@ -224,16 +224,17 @@ impl LiveAttempts {
             return;
         }
         self.searched = Some(Instant::now());
-        let carrying = attempt_processes::processes_carrying(&root.attempts_directory(), |tag| {
-            without.contains(tag)
-        });
+        let carrying =
+            attempt_processes::find_attempt_processes(&root.attempts_directory(), |tag| {
+                without.contains(tag)
+            });
         for tag in without {
             let Some(entry) = self.entries.get_mut(&tag) else {
                 continue;
             };
             match &carrying {
-                Ok(carrying) if carrying.contains_key(&tag) => entry.note_process(),
-                Ok(_) => entry.note_no_process(root, tag),
+                Ok(carrying) if carrying.contains_key(&tag) => entry.record_process(),
+                Ok(_) => entry.handle_missing_process(root, tag),
                 Err(error) => entry.seen = AttemptObservation::Unknown(error.to_string()),
             }
         }
@@ -249,7 +250,7 @@ fn sum_resources<'a>(entries: impl Iterator<Item = &'a LiveAttempt>) -> Resource
 /// Takes an ended attempt out of the list of those that use something. Moved rather than removed:
 /// some file systems pass over every recently freed inode whenever they make a file, and with
 /// hundreds of endings a second that became a tenth of all work.
-fn free_entry(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<()> {
+fn remove_live_entry(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
     if root.move_away(&live, &format!("{SPOOL}/{tag}/held"))? {
         Ok(())

@@ -13,12 +13,12 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::attempt_processes::ProcessHandle;
 use super::attempt_root::{ATTEMPTS, LIVE, VerifiedSiteRoot};
 use super::final_evidence::{
-    RememberedEvidence, WrapperEnd, determine_end, kill_all, killed_for_memory,
+    RememberedEvidence, WrapperEnd, count_killed_for_memory, determine_end, kill_attempt_processes,
 };
 use super::gate_bell::WrapperWaker;
 use super::read_evidence::{self, WrapperEvidence};
 use crate::port::{AttemptObservation, GateState};
-use crate::wrapper::parameters::{push_end, push_line};
+use crate::wrapper::parameters::{push_end_line, push_line};
 use crate::wrapper::state_files::complete_lines;
 
 /// The time that an entry without any process is kept: a control plane that died meanwhile may be
@@ -97,12 +97,16 @@ impl LiveAttempt {
             without_process: None,
             seen_to: None,
             overran: false,
-            killed_before: killed_for_memory(),
+            killed_before: count_killed_for_memory(),
         }
     }
 
     /// Sets the latest time until which it uses its resources, and its reservation.
-    pub(super) fn limited_until(mut self, until: Timestamp, under: Option<ReservationTag>) -> Self {
+    pub(super) fn with_end_and_reservation(
+        mut self,
+        until: Timestamp,
+        under: Option<ReservationTag>,
+    ) -> Self {
         self.until = until;
         self.reservation = under.map(|tag| tag.to_string());
         self
@@ -129,12 +133,12 @@ impl LiveAttempt {
     }
 
     /// Rings its wrapper's bell; true if there was one and the wrapper certainly hears it.
-    pub(super) fn ring_bell(&mut self) -> bool {
-        self.bell.take().is_some_and(WrapperWaker::ring)
+    pub(super) fn wake_wrapper(&mut self) -> bool {
+        self.bell.take().is_some_and(WrapperWaker::wake_wrapper)
     }
 
     /// Returns true while a file is awaited that must appear soon.
-    pub(super) fn is_restless(&self) -> bool {
+    pub(super) fn awaits_file_soon(&self) -> bool {
         match self.seen {
             AttemptObservation::Starting => true,
             AttemptObservation::Ready(_) => self.opened,
@@ -157,7 +161,7 @@ impl LiveAttempt {
         for (name, count) in &self.resources.others {
             push_line(&mut out, "other", &format!("{count} {name}"));
         }
-        push_end(&mut out, tag);
+        push_end_line(&mut out, tag);
         out
     }
 
@@ -205,7 +209,7 @@ impl LiveAttempt {
 
     /// Looks at an attempt whose wrapper is known or cannot be found now. Without `thorough` it
     /// looks only at what costs next to nothing.
-    pub(super) fn look_at(
+    pub(super) fn look_at_attempt(
         &mut self,
         root: &VerifiedSiteRoot,
         tag: AttemptTag,
@@ -213,10 +217,10 @@ impl LiveAttempt {
         thorough: bool,
     ) -> io::Result<AttemptLookOutcome> {
         if self.has_wrapper_ended(wrapper_ended)? {
-            let known = self.remember_end()?;
-            return determine_end(root, tag, known).map(|last| self.look_from_end(last));
+            let known = self.remembered_evidence()?;
+            return determine_end(root, tag, known).map(|last| self.apply_determined_end(last));
         }
-        if !self.has_news(root, tag, thorough)? {
+        if !self.has_awaited_file(root, tag, thorough)? {
             return self.end_overrun(root, tag);
         }
         let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)? else {
@@ -232,7 +236,7 @@ impl LiveAttempt {
     }
 
     /// Returns what was seen of it, for the case that it recorded no end.
-    fn remember_end(&mut self) -> io::Result<RememberedEvidence> {
+    fn remembered_evidence(&mut self) -> io::Result<RememberedEvidence> {
         let status = match &mut self.child {
             Some(child) => child.try_wait()?,
             None => None,
@@ -246,7 +250,7 @@ impl LiveAttempt {
             witnessed: self.child.is_some() || matches!(self.wrapper, WrapperProcess::Known(_)),
             began: self.opened || matches!(self.seen, AttemptObservation::Begun(_)),
             wrapper,
-            memory_ran_out: !has_exited && self.memory_ran_out(killed_for_memory()),
+            memory_ran_out: !has_exited && self.memory_ran_out(count_killed_for_memory()),
             overran: self.overran,
         })
     }
@@ -259,7 +263,7 @@ impl LiveAttempt {
             .is_some_and(|(before, now)| now > before)
     }
 
-    fn look_from_end(&mut self, last: AttemptObservation) -> AttemptLookOutcome {
+    fn apply_determined_end(&mut self, last: AttemptObservation) -> AttemptLookOutcome {
         match last {
             AttemptObservation::Unknown(_) => {
                 self.seen = last;
@@ -271,7 +275,7 @@ impl LiveAttempt {
 
     /// Resumes a wrapper that its payload stopped, which would see neither end nor wall time; and
     /// ends an attempt whose payload removed the directory into which its end would be written.
-    fn see_to_wrapper(
+    fn resume_or_end_wrapper(
         &mut self,
         root: &VerifiedSiteRoot,
         tag: AttemptTag,
@@ -289,7 +293,7 @@ impl LiveAttempt {
             .into_iter()
             .for_each(|wrapper| wrapper.resume_if_stopped());
         if !root.exists(&format!("{ATTEMPTS}/{tag}"))? && root.exists(ATTEMPTS)? {
-            kill_all(root, tag)?;
+            kill_attempt_processes(root, tag)?;
         }
         Ok(())
     }
@@ -304,18 +308,18 @@ impl LiveAttempt {
         // A payload that was let in may have hidden that it began.
         if self.opened || matches!(self.seen, AttemptObservation::Begun(_)) {
             let since = *self.seen_running.get_or_insert_with(Instant::now);
-            self.see_to_wrapper(root, tag, since)?;
+            self.resume_or_end_wrapper(root, tag, since)?;
             let longest = self.longest.0.saturating_add(OVERRUN.0);
             if since.elapsed() > Duration::from_millis(longest) {
                 self.overran = true;
-                kill_all(root, tag)?;
+                kill_attempt_processes(root, tag)?;
             }
         }
         Ok(AttemptLookOutcome::Same)
     }
 
     /// Returns true if a file that is awaited has appeared.
-    fn has_news(
+    fn has_awaited_file(
         &self,
         root: &VerifiedSiteRoot,
         tag: AttemptTag,
@@ -333,19 +337,19 @@ impl LiveAttempt {
             AttemptObservation::Begun(_) => "exit",
             _ => return Ok(true),
         };
-        root.exists(&read_evidence::attempt_file(tag, awaited))
+        root.exists(&read_evidence::attempt_file_path(tag, awaited))
     }
 }
 
 impl LiveAttempt {
     /// Records that it has a process, though no wrapper that is ready.
-    pub(super) fn note_process(&mut self) {
+    pub(super) fn record_process(&mut self) {
         self.without_process = None;
         self.seen = AttemptObservation::Starting;
     }
 
     /// Handles an entry without `ready` and process: the wrapper ended early, or was never started.
-    pub(super) fn note_no_process(&mut self, root: &VerifiedSiteRoot, tag: AttemptTag) {
+    pub(super) fn handle_missing_process(&mut self, root: &VerifiedSiteRoot, tag: AttemptTag) {
         match root.exists(&format!("{ATTEMPTS}/{tag}")) {
             Ok(true) => self.wrapper = WrapperProcess::Gone,
             Ok(false) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cospan_domain::reservation::{
     IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, ResourceAmounts,
-    StartWindow, TimeSpan, Timeline, list_ebbs,
+    StartWindow, TimeSpan, Timeline, list_idle_drops,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt_root::VerifiedSiteRoot;
 use super::live_attempts::LiveAttempts;
-use super::{LocalSite, LocalSiteState, not_done, outcome_unknown, steady_now};
+use super::{LocalSite, LocalSiteState, not_done_error, outcome_unknown_error, steady_now};
 use crate::port::{
     AttemptSubmitRequest, FreeSlot, ObservedReservation, ReservationsByTag, SiteError,
     SiteReservationCalls, TaggedReservationRequest,
@@ -50,8 +50,8 @@ struct StoredReservation {
 }
 
 impl StoredReservation {
-    fn of(lease: &Reservation, timeline: &Timeline) -> Self {
-        let Resources { processors, others } = timeline.kinds().resources(&lease.amounts);
+    fn from_reservation(lease: &Reservation, timeline: &Timeline) -> Self {
+        let Resources { processors, others } = timeline.kinds().to_resources(&lease.amounts);
         let others = others.into_iter().filter(|(_, count)| *count > 0).collect();
         Self {
             processors,
@@ -77,7 +77,7 @@ impl StoredReservation {
         TimeSpan::new(Timestamp(self.from), Timestamp(self.to))
     }
 
-    fn to_lease(&self, amounts: ResourceAmounts) -> Reservation {
+    fn to_reservation(&self, amounts: ResourceAmounts) -> Reservation {
         Reservation {
             span: self.reserved_span(),
             amounts,
@@ -88,7 +88,7 @@ impl StoredReservation {
         }
     }
 
-    fn to_seen(&self) -> ObservedReservation {
+    fn to_observed(&self) -> ObservedReservation {
         let confirmed = self.expires.is_none();
         ObservedReservation {
             span: self.reserved_span(),
@@ -123,7 +123,7 @@ pub(super) fn reserved_unused(
         .filter(|(_, kept)| kept.from <= now.0)
     {
         let mut rest = kept.reserved_resources();
-        rest.subtract(&ledger.used_under(tag));
+        rest.subtract(&ledger.used_in_reservation(tag));
         kept_free.add(&rest);
     }
     Ok(kept_free)
@@ -131,7 +131,7 @@ pub(super) fn reserved_unused(
 
 impl LocalSiteState {
     /// Builds the ledger of what is reserved and what is free, now and later.
-    fn build_ledger(
+    fn build_reservation_ledger(
         &self,
         root: &VerifiedSiteRoot,
         ledger: &LiveAttempts,
@@ -141,22 +141,22 @@ impl LocalSiteState {
         let mut timeline = Timeline::new(now, &self.config.total)
             .map_err(|error| SiteError::Refused(error.to_string()))?;
         let foreign = Resources::processors(self.foreign_processors()?);
-        let running = ledger.running_outside(|lease| !leases.contains_key(lease), now);
+        let running = ledger.used_outside_reservations(|lease| !leases.contains_key(lease), now);
         for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
             let amounts = timeline
-                .amounts(&resources)
+                .to_amounts(&resources)
                 .map_err(|error| SiteError::Refused(error.to_string()))?;
             timeline.book(TimeSpan::new(now, until), &amounts);
         }
         let mut book = ReservationLedger::new(timeline);
         for (tag, kept) in leases {
-            let amounts = book.timeline().amounts(&kept.reserved_resources());
+            let amounts = book.timeline().to_amounts(&kept.reserved_resources());
             let (Ok(tag), Ok(amounts)) = (tag.parse(), amounts) else {
                 let place = root.attempts_directory().with_file_name(LEASES);
                 let what = format!("{}: {tag} is no reservation of this site", place.display());
                 return Err(SiteError::NotSent(what));
             };
-            book.restore(tag, kept.to_lease(amounts));
+            book.restore(tag, kept.to_reservation(amounts));
         }
         Ok(book)
     }
@@ -171,22 +171,22 @@ impl LocalSiteState {
         let mut ledger = self.lock_ledger();
         ledger
             .refresh_entries(&root, true)
-            .map_err(|e| not_done(&e))?;
+            .map_err(|e| not_done_error(&e))?;
         let now = steady_now();
-        let mut leases = load_reservations(&root, now).map_err(|e| not_done(&e))?;
-        let mut book = self.build_ledger(&root, &ledger, &leases, now)?;
+        let mut leases = load_reservations(&root, now).map_err(|e| not_done_error(&e))?;
+        let mut book = self.build_reservation_ledger(&root, &ledger, &leases, now)?;
         let result = work(&mut book, now);
         let after = book
             .find_by_tag(&tag)
-            .map(|lease| StoredReservation::of(lease, book.timeline()));
+            .map(|lease| StoredReservation::from_reservation(lease, book.timeline()));
         if leases.get(&tag.to_string()) != after.as_ref() {
             match after {
                 Some(kept) => leases.insert(tag.to_string(), kept),
                 None => leases.remove(&tag.to_string()),
             };
-            let bytes = serde_json::to_vec(&leases).map_err(|e| not_done(&e.into()))?;
+            let bytes = serde_json::to_vec(&leases).map_err(|e| not_done_error(&e.into()))?;
             root.replace_durably(LEASES, &bytes)
-                .map_err(|e| outcome_unknown(&e))?;
+                .map_err(|e| outcome_unknown_error(&e))?;
         }
         Ok(result)
     }
@@ -199,12 +199,13 @@ impl LocalSiteState {
         idle: &Resources,
     ) -> Result<Vec<IdleDrop>, SiteError> {
         let now = steady_now();
-        let leases = load_reservations(root, now).map_err(|e| outcome_unknown(&e))?;
+        let leases = load_reservations(root, now).map_err(|e| outcome_unknown_error(&e))?;
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(list_ebbs(
-            self.build_ledger(root, ledger, &leases, now)?.timeline(),
+        Ok(list_idle_drops(
+            self.build_reservation_ledger(root, ledger, &leases, now)?
+                .timeline(),
             idle,
             now,
         ))
@@ -219,14 +220,14 @@ impl LocalSiteState {
         longest: DurationMs,
     ) -> Result<(), SiteError> {
         let now = steady_now();
-        let leases = load_reservations(root, now).map_err(|e| not_done(&e))?;
+        let leases = load_reservations(root, now).map_err(|e| not_done_error(&e))?;
         match order.reservation {
-            Some(tag) => check_fits(&leases, ledger, tag, order, now),
+            Some(tag) => check_fits_reservation(&leases, ledger, tag, order, now),
             None if leases.is_empty() => Ok(()),
             None => {
-                let book = self.build_ledger(root, ledger, &leases, now)?;
+                let book = self.build_reservation_ledger(root, ledger, &leases, now)?;
                 let timeline = book.timeline();
-                let need = timeline.amounts(&order.resources);
+                let need = timeline.to_amounts(&order.resources);
                 let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
                 let span = TimeSpan::new(now, now + order.hold_max + longest);
                 if timeline.is_free(span, &need) {
@@ -243,7 +244,7 @@ impl LocalSiteState {
 }
 
 /// Checks that an attempt fits into its reservation now.
-fn check_fits(
+fn check_fits_reservation(
     leases: &StoredReservations,
     ledger: &LiveAttempts,
     tag: ReservationTag,
@@ -274,7 +275,7 @@ fn check_fits(
         )));
     }
     let mut left = kept.reserved_resources();
-    left.subtract(&ledger.used_under(&tag.to_string()));
+    left.subtract(&ledger.used_in_reservation(&tag.to_string()));
     match left.first_shortage(&order.resources) {
         Some(shortage) => Err(SiteError::SiteFull(format!(
             "the attempt {shortage} reserved"
@@ -294,7 +295,7 @@ impl SiteReservationCalls for LocalSite {
             shared.change_reservation(
                 order.tag,
                 move |book: &mut ReservationLedger<ReservationTag>, now| {
-                    book.request(order.tag, &order.request, now + order.keep_for)
+                    book.request_reservation(order.tag, &order.request, now + order.keep_for)
                 },
             )
         })
@@ -356,10 +357,10 @@ impl SiteReservationCalls for LocalSite {
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
         self.run_blocking(|shared: &Arc<LocalSiteState>| {
             let leases = load_reservations(&shared.open_root()?, steady_now())
-                .map_err(|e| outcome_unknown(&e))?;
+                .map_err(|e| outcome_unknown_error(&e))?;
             let seen = leases
                 .iter()
-                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.to_seen())));
+                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.to_observed())));
             Ok(seen.flatten().collect())
         })
         .await
@@ -372,16 +373,16 @@ impl SiteReservationCalls for LocalSite {
             let mut ledger = shared.lock_ledger();
             ledger
                 .refresh_entries(&root, true)
-                .map_err(|e| outcome_unknown(&e))?;
-            let leases = load_reservations(&root, now).map_err(|e| outcome_unknown(&e))?;
-            let book = shared.build_ledger(&root, &ledger, &leases, now)?;
+                .map_err(|e| outcome_unknown_error(&e))?;
+            let leases = load_reservations(&root, now).map_err(|e| outcome_unknown_error(&e))?;
+            let book = shared.build_reservation_ledger(&root, &ledger, &leases, now)?;
             let timeline = book.timeline();
             let span = TimeSpan::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();
             Ok(slots
                 .map(|slot| FreeSlot {
                     span: slot.span,
-                    free: timeline.kinds().resources(&slot.free),
+                    free: timeline.kinds().to_resources(&slot.free),
                 })
                 .collect())
         })

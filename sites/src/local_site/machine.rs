@@ -41,7 +41,7 @@ impl MachineResources {
 ///
 /// # Errors
 /// It cannot be found out.
-pub fn room_for(directory: &Path) -> io::Result<(u64, Bytes)> {
+pub fn free_space_for(directory: &Path) -> io::Result<(u64, Bytes)> {
     let there = directory
         .ancestors()
         .find(|path| path.exists())
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     /// A machine of these files.
-    fn machine(files: &[(&str, &str)]) -> MachineResources {
+    fn machine_of_files(files: &[(&str, &str)]) -> MachineResources {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in files {
             let file = root.path().join(path);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn memory_is_what_is_installed_unless_a_control_group_leaves_less() {
-        let memory = |files: &[(&str, &str)]| machine(files).memory.0;
+        let memory = |files: &[(&str, &str)]| machine_of_files(files).memory.0;
         assert_eq!(memory(&[INFO]), 8_192_000_000);
         let group = ("proc/self/cgroup", "0::/system.slice/cospan.service\n");
         let own = "sys/fs/cgroup/system.slice/cospan.service/memory.max";
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn graphics_processors_are_told_from_what_only_drives_displays() {
-        let gpus = |files: &[(&str, &str)]| machine(files).gpus;
+        let gpus = |files: &[(&str, &str)]| machine_of_files(files).gpus;
         let devices = [
             ("dev/nvidia0", ""),
             ("dev/nvidia1", ""),
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn room_is_that_of_the_file_system_though_the_directory_is_not_there_yet() {
         let home = tempfile::tempdir().unwrap();
-        let (device, room) = room_for(&home.path().join("not/there")).unwrap();
+        let (device, room) = free_space_for(&home.path().join("not/there")).unwrap();
         assert_eq!(device, fs::metadata(home.path()).unwrap().dev());
         assert!(room > Bytes(0));
     }

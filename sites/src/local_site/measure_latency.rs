@@ -24,18 +24,18 @@ impl LocalSite {
             .await?;
         let shared = self.shared.clone();
         let to = to.clone();
-        let task = tokio::task::spawn_blocking(move || round_trip(&shared.config, &to));
+        let task = tokio::task::spawn_blocking(move || ping_host(&shared.config, &to));
         task.await
             .unwrap_or_else(|error| Err(SiteError::OutcomeUnknown(error.to_string())))
     }
 }
 
-fn round_trip(config: &LocalSiteConfig, to: &HostName) -> Result<DurationUs, SiteError> {
+fn ping_host(config: &LocalSiteConfig, to: &HostName) -> Result<DurationUs, SiteError> {
     let words = config.ping.iter().map(String::as_str).chain([to.as_str()]);
     let line = words.collect::<Vec<_>>().join(" ");
     let output = run_ping(config, to)
         .map_err(|error| SiteError::OutcomeUnknown(format!("{line:?} cannot be run: {error}")))?;
-    ping::shortest_round_trip(&output).ok_or_else(|| {
+    ping::parse_shortest_round_trip(&output).ok_or_else(|| {
         let last = output
             .lines()
             .rev()
@@ -65,7 +65,7 @@ fn run_ping(config: &LocalSiteConfig, to: &HostName) -> io::Result<String> {
         .stderr(printed)
         .process_group(0)
         .spawn()?;
-    let ended = await_end(&child);
+    let ended = await_ping_end(&child);
     // It is not reaped yet, so that its number is still its own.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     child.wait()?;
@@ -77,7 +77,7 @@ fn run_ping(config: &LocalSiteConfig, to: &HostName) -> io::Result<String> {
     }
 }
 
-fn await_end(child: &Child) -> io::Result<()> {
+fn await_ping_end(child: &Child) -> io::Result<()> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let longest = Timespec {
         tv_sec: (LONGEST.0 / 1_000) as i64,

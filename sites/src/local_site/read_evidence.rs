@@ -9,7 +9,7 @@ use super::{attempt_processes, uptime};
 pub(super) use crate::wrapper::attempt_files::WrapperEvidence;
 
 /// Returns the path of a file of an attempt.
-pub(super) fn attempt_file(tag: AttemptTag, file: &str) -> String {
+pub(super) fn attempt_file_path(tag: AttemptTag, file: &str) -> String {
     format!("{ATTEMPTS}/{tag}/{file}")
 }
 
@@ -19,8 +19,8 @@ impl WrapperEvidence {
         root: &VerifiedSiteRoot,
         tag: AttemptTag,
     ) -> io::Result<Option<Self>> {
-        let mut evidence = Self::from_files(tag, root.seal(), |file| {
-            root.read_state(&attempt_file(tag, file))
+        let mut evidence = Self::from_files(tag, root.authenticator(), |file| {
+            root.read_state(&attempt_file_path(tag, file))
         })?;
         evidence.correct_dates();
         // If `ready` is there, so is the directory.
@@ -36,9 +36,9 @@ impl WrapperEvidence {
         if ready.boot != attempt_processes::boot_id() {
             return;
         }
-        *at = uptime::correct_written(*at, ready.wrapper.start);
+        *at = uptime::correct_file_time(*at, ready.wrapper.start);
         if let Some((payload, at)) = &mut self.begun {
-            *at = uptime::correct_written(*at, payload.start);
+            *at = uptime::correct_file_time(*at, payload.start);
         }
     }
 }

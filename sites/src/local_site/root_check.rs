@@ -10,8 +10,8 @@ use super::attempt_root::{ATTEMPTS, MARKER, OURS, SPOOL, VerifiedSiteRoot};
 use super::local_reservations::LEASES;
 use super::root_owner::OWNER;
 use crate::files::file_root::OURS as FILES;
-use crate::root_place::describe_kind;
-use crate::wrapper::script_name;
+use crate::root_place::describe_file_kind;
+use crate::wrapper::wrapper_script_name;
 
 /// The least free space in bytes: an attempt needs some files before its payload writes any.
 pub(crate) const ROOM_MIN: u64 = 1 << 20;
@@ -25,20 +25,20 @@ impl VerifiedSiteRoot {
         for name in OURS.iter().chain(&FILES) {
             // Without its attempts it is not the site, which is found out when it is opened.
             let must_be = OURS.contains(name) && *name != ATTEMPTS;
-            if let Some(found) = self.entry_fault(name, FileType::Directory, must_be)? {
+            if let Some(found) = self.describe_entry_fault(name, FileType::Directory, must_be)? {
                 return Ok(Some(found));
             }
         }
-        let script = script_name();
+        let script = wrapper_script_name();
         for name in [MARKER, OWNER, LEASES, &script] {
-            if let Some(found) = self.entry_fault(name, FileType::RegularFile, false)? {
+            if let Some(found) = self.describe_entry_fault(name, FileType::RegularFile, false)? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    fn entry_fault(
+    fn describe_entry_fault(
         &self,
         name: &str,
         wanted: FileType,
@@ -57,7 +57,7 @@ impl VerifiedSiteRoot {
             found => found?,
         };
         if FileType::from_raw_mode(found.st_mode) != wanted {
-            let kind = describe_kind(found.st_mode);
+            let kind = describe_file_kind(found.st_mode);
             let ours = if is_directory {
                 "the directory"
             } else {

@@ -17,8 +17,8 @@ use cospan_domain::ids::InstanceId;
 use rustix::io::Errno;
 
 use super::attempt_root::VerifiedSiteRoot;
-use super::spawn_wrapper::install_script;
-use super::{LocalSiteState, attempt_processes, not_done};
+use super::spawn_wrapper::install_wrapper;
+use super::{LocalSiteState, attempt_processes, not_done_error};
 use crate::port::SiteError;
 
 pub(crate) const OWNER: &str = "owner";
@@ -123,7 +123,7 @@ impl RootOwner {
         if self.lives_beside(ours) {
             return Some(in_named_use(&place.display(), self, ours));
         }
-        self.reason_elsewhere(ours, place)
+        self.reason_other_host(ours, place)
     }
 
     /// Explains why this process does not take back a root that it had.
@@ -133,7 +133,7 @@ impl RootOwner {
 
     /// Returns true if another process must have the lock: the one named here has ended, or is
     /// this one.
-    fn cannot_have_lock(&self, ours: &Self) -> bool {
+    fn is_certainly_not_holder(&self, ours: &Self) -> bool {
         let has_ended = self.host == ours.host
             && self.start.is_some()
             && attempt_processes::start_ticks(self.pid) != self.start;
@@ -142,7 +142,7 @@ impl RootOwner {
 
     /// Returns why the root is that of another control plane on another host, whose lock
     /// may not be seen from here.
-    fn reason_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
+    fn reason_other_host(&self, ours: &Self, place: &Path) -> Option<String> {
         let place = place.display();
         (self.instance != ours.instance && self.host != ours.host).then(|| {
             format!(
@@ -194,14 +194,14 @@ impl RootLock {
     /// # Errors
     /// `OutOfOrder` if it is another's, with both names and the remedy; `NotSent` if it cannot be
     /// prepared.
-    pub(crate) fn keep_root(
+    pub(crate) fn ensure_root_lock(
         &self,
         root: &VerifiedSiteRoot,
         ours: impl FnOnce() -> RootOwner,
         prepare: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), SiteError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = root.file_identity(OWNER).map_err(|e| not_done(&e))?;
+        let there = root.file_identity(OWNER).map_err(|e| not_done_error(&e))?;
         if let RootLockState::Held(held) = &*state
             && Some(held.identity) == there
         {
@@ -214,7 +214,7 @@ impl RootLock {
         };
         *state = RootLockState::NotHeld;
         let taken = take_lock(root, &ours(), lock_wait)?;
-        prepare().map_err(|e| not_done(&e))?;
+        prepare().map_err(|e| not_done_error(&e))?;
         *state = RootLockState::Held(taken);
         Ok(())
     }
@@ -227,16 +227,16 @@ impl LocalSiteState {
     /// # Errors
     /// `OutOfOrder` if it is another's, with both names and the remedy; `NotSent` if it cannot be
     /// prepared.
-    pub(super) fn hold_root(&self, root: &VerifiedSiteRoot) -> Result<(), SiteError> {
+    pub(super) fn ensure_root_is_ours(&self, root: &VerifiedSiteRoot) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
-        self.hold.keep_root(
+        self.hold.ensure_root_lock(
             root,
             || RootOwner::of_this_process(instance, &self.config.data_directory),
             || {
-                install_script(root)?;
-                let (gone, left) = root.list_left_trees()?;
+                install_wrapper(root)?;
+                let (gone, left) = root.list_unremoved_trees()?;
                 self.sweeper.queue_trees(left, || Ok(gone))
             },
         )
@@ -248,32 +248,32 @@ fn take_lock(
     ours: &RootOwner,
     lock_wait: Duration,
 ) -> Result<HeldRootLock, SiteError> {
-    let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
-    let locked = lock_file(&file, lock_wait).map_err(|e| not_done(&e))?;
-    let owner = RootOwner::read_owner(&file).map_err(|e| not_done(&e))?;
+    let file = root.open_or_make(OWNER).map_err(|e| not_done_error(&e))?;
+    let locked = lock_file(&file, lock_wait).map_err(|e| not_done_error(&e))?;
+    let owner = RootOwner::read_owner(&file).map_err(|e| not_done_error(&e))?;
     let place = root.path();
     let why = match (locked, owner) {
-        (LockHolder::Elsewhere, Some(owner)) if !owner.cannot_have_lock(ours) => {
-            Some(in_use(&place.display(), &owner, ours))
+        (LockHolder::Elsewhere, Some(owner)) if !owner.is_certainly_not_holder(ours) => {
+            Some(describe_use(&place.display(), &owner, ours))
         }
-        (LockHolder::Elsewhere, _) => Some(in_unknown_use(&place.display(), ours)),
+        (LockHolder::Elsewhere, _) => Some(describe_unknown_use(&place.display(), ours)),
         // A process that lives and does not lock the root has given it up.
-        (LockHolder::Here, Some(owner)) => owner.reason_elsewhere(ours, place),
+        (LockHolder::Here, Some(owner)) => owner.reason_other_host(ours, place),
         (LockHolder::Nowhere, Some(owner)) => owner.reason_to_stay_out(ours, place),
         (LockHolder::Here | LockHolder::Nowhere, None) => None,
     };
     if let Some(why) = why {
         return Err(SiteError::OutOfOrder(why));
     }
-    ours.write_owner(&file).map_err(|e| not_done(&e))?;
-    let found = file.metadata().map_err(|e| not_done(&e))?;
+    ours.write_owner(&file).map_err(|e| not_done_error(&e))?;
+    let found = file.metadata().map_err(|e| not_done_error(&e))?;
     Ok(HeldRootLock {
         _file: file,
         identity: (found.dev(), found.ino()),
     })
 }
 
-fn in_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> String {
+fn describe_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> String {
     format!(
         "its root {place} is in use by {owner}; this is {ours}; two would use the same processors: \
          stop the other, or give each a root of its own"
@@ -282,13 +282,13 @@ fn in_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> Stri
 
 /// Explains the same if only the file says so: whatever runs at the site may have written it.
 fn in_named_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> String {
-    let in_use = in_use(place, owner, ours);
+    let in_use = describe_use(place, owner, ours);
     format!("{in_use}; if there is no such control plane, remove {place}/{OWNER}")
 }
 
 /// Explains that a process has the lock which the file does not name, such as one that a payload
 /// left behind.
-fn in_unknown_use(place: &dyn fmt::Display, ours: &RootOwner) -> String {
+fn describe_unknown_use(place: &dyn fmt::Display, ours: &RootOwner) -> String {
     format!(
         "its root {place} is in use by a process that has locked {place}/{OWNER} and is not the \
          one named there; this is {ours}; find it with `fuser {place}/{OWNER}` and stop it, or give \
@@ -315,7 +315,7 @@ fn lock_file(file: &File, lock_wait: Duration) -> io::Result<LockHolder> {
                 return Ok(LockHolder::Elsewhere);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+            Err(TryLockError::Error(error)) if is_no_locks_error(&error) => {
                 return Ok(LockHolder::Nowhere);
             }
             Err(TryLockError::Error(error)) => return Err(error),
@@ -324,7 +324,7 @@ fn lock_file(file: &File, lock_wait: Duration) -> io::Result<LockHolder> {
 }
 
 /// Returns true if the file system has no locks; some network file systems say so in their own way.
-fn has_no_locks(error: &io::Error) -> bool {
+fn is_no_locks_error(error: &io::Error) -> bool {
     let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
     error.kind() == io::ErrorKind::Unsupported
         || Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
@@ -341,15 +341,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("root");
         let name = SiteName::new("here").unwrap();
-        VerifiedSiteRoot::initialise(&path, &name).unwrap();
+        VerifiedSiteRoot::initialise_root(&path, &name).unwrap();
         let root = VerifiedSiteRoot::open(&path, &name).unwrap();
         let hold = RootLock::default();
         let ours = || RootOwner::of_this_process(InstanceId::from_random(1), home.path());
-        hold.keep_root(&root, ours, || Err(io::Error::other("no room")))
+        hold.ensure_root_lock(&root, ours, || Err(io::Error::other("no room")))
             .unwrap_err();
         let mut prepared = 0;
         for _ in 0..3 {
-            hold.keep_root(&root, ours, &mut || {
+            hold.ensure_root_lock(&root, ours, &mut || {
                 prepared += 1;
                 Ok(())
             })

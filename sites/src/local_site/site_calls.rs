@@ -11,14 +11,14 @@ use cospan_domain::resources::Resources;
 use rustix::process::Signal;
 
 use super::attempt_root::{ATTEMPTS, LIVE, SPOOL, VerifiedSiteRoot, unique_word};
-use super::final_evidence::{RememberedEvidence, attempt_processes, determine_end};
+use super::final_evidence::{RememberedEvidence, determine_end, list_attempt_processes};
 use super::live_attempts::LiveAttempts;
 use super::live_entry::LiveAttempt;
 use super::local_reservations::reserved_unused;
 use super::read_evidence::{self, WrapperEvidence};
 use super::spawn_wrapper::lrm_id;
 use super::uptime;
-use super::{LocalSiteConfig, LocalSiteState, not_done, outcome_unknown, steady_now};
+use super::{LocalSiteConfig, LocalSiteState, not_done_error, outcome_unknown_error, steady_now};
 use crate::port::{
     AttemptObservation, FoundSubmission, GateDecision, GateState, SiteCapabilities,
     SiteDescription, SiteError, SiteStatus, TagLookupAnswer,
@@ -33,7 +33,7 @@ const AT_ONCE: u64 = 500;
 
 impl LocalSiteState {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.sound_root()?;
+        self.open_sound_root()?;
         Ok(SiteDescription {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
@@ -54,7 +54,7 @@ impl LocalSiteState {
         self: &std::sync::Arc<Self>,
         tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
-        let root = self.sound_root()?;
+        let root = self.open_sound_root()?;
         let trouble = root.find_hindrance();
         self.trouble
             .lock()
@@ -73,10 +73,10 @@ impl LocalSiteState {
         let mut ledger = self.lock_ledger();
         ledger
             .kill_leftovers(root)
-            .map_err(|e| outcome_unknown(&e))?;
+            .map_err(|e| outcome_unknown_error(&e))?;
         let refreshed = ledger
             .refresh_entries(root, true)
-            .map_err(|e| outcome_unknown(&e))?;
+            .map_err(|e| outcome_unknown_error(&e))?;
         self.ensure_watched(&mut ledger);
         let attempts = tags
             .iter()
@@ -85,7 +85,7 @@ impl LocalSiteState {
                 let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
                 let seen = seen
                     .or_else(|| ledger.told.get(tag).cloned())
-                    .unwrap_or_else(|| examine_ended(root, *tag));
+                    .unwrap_or_else(|| observe_ended(root, *tag));
                 (*tag, seen)
             })
             .collect();
@@ -109,7 +109,7 @@ impl LocalSiteState {
     ) -> Result<Resources, SiteError> {
         let mut idle = self.unused_resources(ledger)?;
         idle.subtract(
-            &reserved_unused(root, ledger, steady_now()).map_err(|e| outcome_unknown(&e))?,
+            &reserved_unused(root, ledger, steady_now()).map_err(|e| outcome_unknown_error(&e))?,
         );
         Ok(idle)
     }
@@ -133,7 +133,7 @@ impl LocalSiteState {
                 SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(outcome_unknown(&error)),
+            Err(error) => Err(outcome_unknown_error(&error)),
         }
     }
 
@@ -141,10 +141,10 @@ impl LocalSiteState {
         let root = self.open_root()?;
         let directory = root
             .modified_at(&format!("{ATTEMPTS}/{tag}"))
-            .map_err(|e| outcome_unknown(&e))?;
+            .map_err(|e| outcome_unknown_error(&e))?;
         let spooled = root
             .modified_at(&format!("{SPOOL}/{tag}"))
-            .map_err(|e| outcome_unknown(&e))?;
+            .map_err(|e| outcome_unknown_error(&e))?;
         // A directory left by a control plane that died before it started the wrapper is no
         // submission: a caller would wait for it, and in the end charge the site with its loss.
         let ours = self
@@ -154,8 +154,8 @@ impl LocalSiteState {
             .is_some_and(LiveAttempt::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
-            || !attempt_processes(&root, tag)
-                .map_err(|e| outcome_unknown(&e))?
+            || !list_attempt_processes(&root, tag)
+                .map_err(|e| outcome_unknown_error(&e))?
                 .is_empty();
         let found = if known {
             let submitted_at = spooled.or(directory).unwrap_or_else(steady_now);
@@ -181,15 +181,15 @@ impl LocalSiteState {
         let directory = format!("{ATTEMPTS}/{tag}");
         match decision {
             GateDecision::Go(_) => {
-                if !root.exists(&directory).map_err(|e| not_done(&e))? {
+                if !root.exists(&directory).map_err(|e| not_done_error(&e))? {
                     let why = "the attempt has no directory yet".to_owned();
                     return Err(SiteError::Refused(why));
                 }
-                root.make_dir(&read_evidence::attempt_file(tag, "work"))
-                    .map_err(|e| not_done(&e))?;
+                root.make_dir(&read_evidence::attempt_file_path(tag, "work"))
+                    .map_err(|e| not_done_error(&e))?;
             }
             GateDecision::Void => {
-                root.make_dir(&directory).map_err(|e| not_done(&e))?;
+                root.make_dir(&directory).map_err(|e| not_done_error(&e))?;
             }
         }
         let state = match link_decision(&root, tag, decision)? {
@@ -207,14 +207,14 @@ impl LocalSiteState {
         let mut ledger = self.lock_ledger();
         if !ledger.knows_wrapper(tag) {
             // Another process started it, or nobody ever will: then it uses nothing from now on.
-            ledger.search_again();
+            ledger.search_wrappers_again();
             let _ = ledger.refresh_entries(root, true);
         }
         let Some(entry) = ledger.entries.get_mut(&tag) else {
             return;
         };
         entry.opened |= state == GateState::Opened;
-        let heard = entry.ring_bell();
+        let heard = entry.wake_wrapper();
         let wrapper = entry.wrapper().cloned().filter(|_| !heard);
         drop(ledger);
         // Before `ready` is written the signal would find no trap and end it.
@@ -232,7 +232,7 @@ impl LocalSiteState {
         let mut ledger = self.lock_ledger();
         ledger
             .refresh_entries(&root, true)
-            .map_err(|e| not_done(&e))?;
+            .map_err(|e| not_done_error(&e))?;
         if ledger.entries.contains_key(&tag) {
             return Err(SiteError::Refused(format!(
                 "{tag} has not ended; cancel it first"
@@ -241,7 +241,8 @@ impl LocalSiteState {
         ledger.told.remove(&tag);
         drop(ledger);
         // A wrapper that comes late finds no parameters and ends.
-        let removed = [LIVE, SPOOL, ATTEMPTS].map(|place| self.clear_away(&root, place, tag));
+        let removed =
+            [LIVE, SPOOL, ATTEMPTS].map(|place| self.remove_remains_from(&root, place, tag));
         removed.into_iter().collect::<io::Result<()>>().map_err(|error| {
             let root = self.config.root.display();
             SiteError::OutcomeUnknown(format!(
@@ -253,12 +254,17 @@ impl LocalSiteState {
 
     /// Removes the remains of an attempt from one of our directories; if they
     /// are many, the rest later.
-    fn clear_away(&self, root: &VerifiedSiteRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
+    fn remove_remains_from(
+        &self,
+        root: &VerifiedSiteRoot,
+        place: &str,
+        tag: AttemptTag,
+    ) -> io::Result<()> {
         let aside = format!("{tag}.{}", unique_word());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
-        if moved && root.clear_aside(&aside, AT_ONCE)? == RemovalExtent::Some {
+        if moved && root.remove_set_aside(&aside, AT_ONCE)? == RemovalExtent::Some {
             self.sweeper
-                .queue_trees(vec![CString::new(aside)?], || root.open_gone())?;
+                .queue_trees(vec![CString::new(aside)?], || root.open_removal_directory())?;
         }
         Ok(())
     }
@@ -267,7 +273,10 @@ impl LocalSiteState {
         let root = self.open_root()?;
         let mut tags = Vec::new();
         for directory in [ATTEMPTS, SPOOL, LIVE] {
-            tags.extend(root.list_tags(directory).map_err(|e| outcome_unknown(&e))?);
+            tags.extend(
+                root.list_tags(directory)
+                    .map_err(|e| outcome_unknown_error(&e))?,
+            );
         }
         tags.sort_unstable();
         tags.dedup();
@@ -293,7 +302,7 @@ fn all_labels(config: &LocalSiteConfig) -> SiteLabels {
     labels
 }
 
-fn examine_ended(root: &VerifiedSiteRoot, tag: AttemptTag) -> AttemptObservation {
+fn observe_ended(root: &VerifiedSiteRoot, tag: AttemptTag) -> AttemptObservation {
     let observed =
         WrapperEvidence::collect_evidence(root, tag).and_then(|evidence| match evidence {
             None => Ok(AttemptObservation::Absent),
@@ -309,11 +318,13 @@ fn examine_ended(root: &VerifiedSiteRoot, tag: AttemptTag) -> AttemptObservation
 /// replaced by a payload, which an open gate let in.
 fn read_decision(root: &VerifiedSiteRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
     let found = root
-        .read_state(&read_evidence::attempt_file(tag, "decision"))
-        .map_err(|e| outcome_unknown(&e))?;
+        .read_state(&read_evidence::attempt_file_path(tag, "decision"))
+        .map_err(|e| outcome_unknown_error(&e))?;
     Ok(found.map(|found| {
         match found {
-            FoundStateFile::File(bytes, _) => state_files::parse_decision(&bytes, tag, root.seal()),
+            FoundStateFile::File(bytes, _) => {
+                state_files::parse_decision(&bytes, tag, root.authenticator())
+            }
             FoundStateFile::Spoiled => None,
         }
         .unwrap_or(GateState::Opened)
@@ -329,21 +340,21 @@ fn link_decision(
 ) -> Result<Option<GateState>, SiteError> {
     let (bytes, state) = match decision {
         GateDecision::Go(go) => {
-            let start_by = uptime::uptime_at(go.start_by).map_err(|e| not_done(&e))?;
+            let start_by = uptime::uptime_at(go.start_by).map_err(|e| not_done_error(&e))?;
             (
                 encode_go(tag, go, steady_now(), Some(start_by)),
                 GateState::Opened,
             )
         }
-        GateDecision::Void => (encode_void(tag, root.seal()), GateState::Voided),
+        GateDecision::Void => (encode_void(tag, root.authenticator()), GateState::Voided),
     };
-    let aside = read_evidence::attempt_file(tag, &format!("decision.{}.tmp", unique_word()));
+    let aside = read_evidence::attempt_file_path(tag, &format!("decision.{}.tmp", unique_word()));
     let written = root.write_file(&aside, &bytes);
     let linked = match written {
         Ok(()) => root
-            .link_file(&aside, &read_evidence::attempt_file(tag, "decision"))
-            .map_err(|e| outcome_unknown(&e)),
-        Err(error) => Err(not_done(&error)),
+            .link_file(&aside, &read_evidence::attempt_file_path(tag, "decision"))
+            .map_err(|e| outcome_unknown_error(&e)),
+        Err(error) => Err(not_done_error(&error)),
     };
     // A name that is left is removed with the attempt.
     let _ = root.remove_file(&aside);

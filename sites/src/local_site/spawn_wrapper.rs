@@ -17,10 +17,10 @@ use super::attempt_root::{ATTEMPTS, SPOOL, VerifiedSiteRoot};
 use super::gate_bell::{self, WrapperWaker};
 use super::live_attempts::LiveAttempts;
 use super::live_entry::LiveAttempt;
-use super::{LocalSiteConfig, LocalSiteState, not_done};
+use super::{LocalSiteConfig, LocalSiteState, not_done_error};
 use crate::port::{AcceptedAttempt, AttemptSubmitRequest, SiteError};
 use crate::wrapper::parameters::{self, WrapperTimings};
-use crate::wrapper::{SCRIPT, script_name};
+use crate::wrapper::{SCRIPT, wrapper_script_name};
 
 impl LocalSiteState {
     /// Reserves, prepares, starts. A known tag is not started again; if two runs of the control
@@ -29,7 +29,7 @@ impl LocalSiteState {
         self: &std::sync::Arc<Self>,
         order: &AttemptSubmitRequest,
     ) -> Result<AcceptedAttempt, SiteError> {
-        let root = self.sound_root()?;
+        let root = self.open_sound_root()?;
         if let Some(hindrance) = root.find_hindrance() {
             return Err(SiteError::OutOfOrder(hindrance));
         }
@@ -38,15 +38,15 @@ impl LocalSiteState {
         if known
             || root
                 .exists(&format!("{ATTEMPTS}/{tag}"))
-                .map_err(|e| not_done(&e))?
+                .map_err(|e| not_done_error(&e))?
         {
-            return submitted_as(tag);
+            return accepted_attempt(tag);
         }
         self.reserve_entry(&root, order)?;
         let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
         // Without a bell, the wrapper has its alarms.
         let (bell, heard) = WrapperWaker::new(patience).ok().unzip();
-        let started = write_spool(&root, &self.config, order)
+        let started = write_parameter_files(&root, &self.config, order)
             .and_then(|()| start_wrapper(&root, &self.config, tag, heard));
         let mut ledger = self.lock_ledger();
         match started {
@@ -56,13 +56,13 @@ impl LocalSiteState {
                 }
                 self.ensure_watched(&mut ledger);
                 self.waker.wake_watcher();
-                submitted_as(tag)
+                accepted_attempt(tag)
             }
             Err(error) => {
                 ledger.entries.remove(&tag);
                 // If it stays, it counts as using something for a moment only.
                 let _ = root.remove_file(&format!("{}/{tag}", super::attempt_root::LIVE));
-                Err(not_done(&error))
+                Err(not_done_error(&error))
             }
         }
     }
@@ -80,7 +80,7 @@ impl LocalSiteState {
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
         let until = super::steady_now() + order.hold_max + longest;
         let entry = LiveAttempt::new(order.resources.clone(), longest)
-            .limited_until(until, order.reservation);
+            .with_end_and_reservation(until, order.reservation);
         let mut ledger = self.lock_ledger();
         if ledger.entries.contains_key(&order.tag) {
             return Err(SiteError::NotSent(
@@ -92,7 +92,7 @@ impl LocalSiteState {
             // What ended a moment ago may not have been seen yet.
             ledger
                 .refresh_entries(root, true)
-                .map_err(|e| not_done(&e))?;
+                .map_err(|e| not_done_error(&e))?;
             let idle = self.idle_for(root, &ledger, order)?;
             if !idle.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
@@ -101,7 +101,7 @@ impl LocalSiteState {
         self.check_reservations(root, &ledger, order, longest)?;
         let path = format!("{}/{}", super::attempt_root::LIVE, order.tag);
         root.replace_file(&path, &entry.encode_entry(order.tag))
-            .map_err(|e| not_done(&e))?;
+            .map_err(|e| not_done_error(&e))?;
         ledger.entries.insert(order.tag, entry);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl LocalSiteState {
     }
 }
 
-fn submitted_as(tag: AttemptTag) -> Result<AcceptedAttempt, SiteError> {
+fn accepted_attempt(tag: AttemptTag) -> Result<AcceptedAttempt, SiteError> {
     Ok(AcceptedAttempt {
         lrm_id: lrm_id(tag)?,
     })
@@ -133,7 +133,7 @@ pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteE
 }
 
 /// Writes what the wrapper reads.
-fn write_spool(
+fn write_parameter_files(
     root: &VerifiedSiteRoot,
     config: &LocalSiteConfig,
     order: &AttemptSubmitRequest,
@@ -148,7 +148,7 @@ fn write_spool(
         seldom: None,
         warning: order.warning,
     };
-    let written = parameters::files_for(order, &config.root, &pace, &config.seal);
+    let written = parameters::make_parameter_files(order, &config.root, &pace, &config.seal);
     if let Some(inputs) = written.inputs {
         root.write_file(&format!("{spool}/inputs"), &inputs)?;
     }
@@ -162,9 +162,9 @@ fn start_wrapper(
     tag: AttemptTag,
     bell: Option<OwnedFd>,
 ) -> io::Result<Child> {
-    let script = script_name();
+    let script = wrapper_script_name();
     if !root.exists(&script)? {
-        install_script(root)?;
+        install_wrapper(root)?;
     }
     let log: File = root.open_to_append(&format!("{SPOOL}/{tag}/log"))?;
     let environment: &BTreeMap<String, String> = &config.environment;
@@ -189,10 +189,10 @@ fn start_wrapper(
 /// Puts the wrapper in place, durably: an empty one, left by a power cut, would run nothing, and
 /// report success. A shell reads its script while it runs it: each version has its own name, and is
 /// never changed once it is complete.
-pub(super) fn install_script(root: &VerifiedSiteRoot) -> io::Result<()> {
-    let name = script_name();
+pub(super) fn install_wrapper(root: &VerifiedSiteRoot) -> io::Result<()> {
+    let name = wrapper_script_name();
     let content = SCRIPT.as_bytes();
-    if root.has_content(&name, content)? {
+    if root.has_file_content(&name, content)? {
         Ok(())
     } else {
         root.replace_durably(&name, content)

@@ -29,7 +29,7 @@ pub(super) fn uptime_at(time: Timestamp) -> io::Result<u64> {
 /// Corrects the time of a file by the start of its process, in such hundredths. Files keep the time
 /// of the clock as it was. If somebody has set that since, the result is the time by the present
 /// clock that gives the true age.
-pub(super) fn correct_written(written: Timestamp, start: u64) -> Timestamp {
+pub(super) fn correct_file_time(written: Timestamp, start: u64) -> Timestamp {
     let ago = read_uptime()
         .ok()
         .and_then(|uptime| uptime.checked_sub(start));

@@ -54,11 +54,12 @@ impl ObservedReservation {
 
     /// Returns true if it has this span, as far as a site can say that counts in seconds.
     pub fn has_span(&self, span: TimeSpan) -> bool {
-        distance(self.span.from, span.from) < SECOND && distance(self.span.to, span.to) < SECOND
+        time_between(self.span.from, span.from) < SECOND
+            && time_between(self.span.to, span.to) < SECOND
     }
 }
 
-fn distance(one: Timestamp, other: Timestamp) -> DurationMs {
+fn time_between(one: Timestamp, other: Timestamp) -> DurationMs {
     one.since(other).max(other.since(one))
 }
 
@@ -116,7 +117,7 @@ mod tests {
             }
         };
         let start = |from, window| seen(from, 90_000).granted_start(window);
-        let exactly = StartWindow::exactly(Timestamp(10_400));
+        let exactly = StartWindow::single_start(Timestamp(10_400));
         assert_eq!(start(10_000, exactly), Timestamp(10_400));
         assert_eq!(
             start(9_000, exactly),

@@ -35,9 +35,9 @@ impl SlurmAccountingCache {
 impl SlurmSite {
     /// Returns what the accounts say of these attempts, which Slurm does not know and which
     /// recorded no end. Accounts that do not answer are no reason to know nothing of the rest.
-    pub(super) async fn accounts_of(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
+    pub(super) async fn ask_accounting(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
         let ask: Vec<AttemptTag> = {
-            let accounts = &self.lock_answers().accounts;
+            let accounts = &self.lock_reports().accounts;
             let new = lost
                 .iter()
                 .filter(|tag| !accounts.unkept && !accounts.asked.contains(tag));
@@ -59,7 +59,7 @@ impl SlurmSite {
                     .values_of("kept")
                     .filter_map(|line| parse_account_line(line, root, &ask))
                     .collect();
-                let accounts = &mut self.lock_answers().accounts;
+                let accounts = &mut self.lock_reports().accounts;
                 accounts.unkept = answer.values_of("unkept").next().is_some();
                 accounts.asked.extend(ask);
                 for job in kept {
@@ -70,7 +70,7 @@ impl SlurmSite {
                 }
             }
         }
-        let heard = self.lock_answers();
+        let heard = self.lock_reports();
         lost.iter()
             .filter_map(|tag| heard.accounts.kept.get(tag).cloned())
             .collect()
@@ -106,7 +106,7 @@ mod tests {
 
     const TAG: &str = "cabcdefgh-7-0-1";
 
-    fn word_of(line: &str) -> Option<BatchJobState> {
+    fn parse_state(line: &str) -> Option<BatchJobState> {
         let tag: AttemptTag = TAG.parse().unwrap();
         parse_account_line(line, "/r", &[tag]).map(|job| job.word)
     }
@@ -120,22 +120,22 @@ mod tests {
             ("CANCELLED by 1000", BatchJobState::Cancelled),
         ] {
             let line = format!("31|{state}|8|1795567550|1795567551|1795567559|/r|wave.{TAG}");
-            assert_eq!(word_of(&line), Some(word), "{state}");
+            assert_eq!(parse_state(&line), Some(word), "{state}");
         }
     }
 
     #[test]
     fn what_is_anothers_or_not_over_tells_nothing() {
         let line = format!("31|TIMEOUT|8|1795567550|1795567551|1795567559|/other|{TAG}");
-        assert_eq!(word_of(&line), None, "of another site");
+        assert_eq!(parse_state(&line), None, "of another site");
         assert_eq!(
-            word_of(&line.replace("/other", "/r").replace("-7-", "-8-")),
+            parse_state(&line.replace("/other", "/r").replace("-7-", "-8-")),
             None
         );
         assert_eq!(
-            word_of(&line.replace("/other", "/r").replace("TIMEOUT", "RUNNING")),
+            parse_state(&line.replace("/other", "/r").replace("TIMEOUT", "RUNNING")),
             None
         );
-        assert_eq!(word_of("Slurm accounting storage is disabled"), None);
+        assert_eq!(parse_state("Slurm accounting storage is disabled"), None);
     }
 }

@@ -10,7 +10,7 @@ use super::options::{LANES, job_name, limits_for, sbatch_options};
 use super::polls::{FILES_SETTLE, note_duration};
 use super::queue::{self, SlurmJob};
 use super::{
-    SELDOM, SlurmClusterFacts, SlurmSite, config_value, nodes, parse_kill_wait, payload_grace,
+    SELDOM, SlurmClusterFacts, SlurmSite, nodes, parse_kill_wait, payload_grace, slurm_setting,
 };
 use crate::agent::{SiteAgentAnswer, SiteAgentError, SiteAgentRequest};
 use crate::local_site::attempt_root::unique_word;
@@ -19,15 +19,16 @@ use crate::port::{
     SiteCapabilities, SiteDescription, SiteError, TagLookupAnswer,
 };
 use crate::wrapper::parameters::{
-    WrapperParameterFiles, WrapperTimings, encode_go_for_site, files_for, first_of_void,
+    WrapperParameterFiles, WrapperTimings, encode_go_for_site, make_parameter_files,
+    void_first_line,
 };
-use crate::wrapper::{SCRIPT, script_name, state_files};
+use crate::wrapper::{SCRIPT, state_files, wrapper_script_name};
 
 /// The script for `sbatch`: it calls the wrapper, because that must not be copied
 /// into the spool of every node.
 const STUB: &str = "#!/bin/sh\nwrapper=$1\nshift\nexec /bin/sh \"$wrapper\" \"$@\" batch\n";
 
-fn stub_name() -> String {
+fn stub_script_name() -> String {
     format!("stub-{}.sh", &blake3::hash(STUB.as_bytes()).to_hex()[..16])
 }
 
@@ -40,11 +41,11 @@ impl SlurmSite {
             .await?;
         let load = self.partition_load(&answer)?;
         *self.lock_facts() = Some(SlurmClusterFacts {
-            kill_wait: config_value(&answer, "KillWait").and_then(parse_kill_wait),
+            kill_wait: slurm_setting(&answer, "KillWait").and_then(parse_kill_wait),
             amounts: nodes::partition_amounts(&answer, self.config.partition.as_deref()),
             lanes: self.read_partitions(&answer),
             counts_disk: nodes::counts_disk(&answer),
-            counts_memory: config_value(&answer, "SelectTypeParameters")
+            counts_memory: slurm_setting(&answer, "SelectTypeParameters")
                 .is_some_and(|kinds| kinds.to_ascii_uppercase().contains("MEMORY")),
         });
         let mut labels = nodes::site_labels(&answer);
@@ -69,9 +70,9 @@ impl SlurmSite {
             lanes: Some(self.read_partitions(&answer)),
             manager: format!(
                 "Slurm {}, cluster {}{}",
-                config_value(&answer, "SLURM_VERSION").unwrap_or("?"),
-                config_value(&answer, "ClusterName").unwrap_or("?"),
-                untracked_note(config_value(&answer, "ProctrackType"))
+                slurm_setting(&answer, "SLURM_VERSION").unwrap_or("?"),
+                slurm_setting(&answer, "ClusterName").unwrap_or("?"),
+                untracked_note(slurm_setting(&answer, "ProctrackType"))
             ),
         })
     }
@@ -116,7 +117,7 @@ impl SlurmSite {
         ))
     }
 
-    pub(super) async fn submit_order(
+    pub(super) async fn submit_attempt(
         &self,
         order: &AttemptSubmitRequest,
     ) -> Result<AcceptedAttempt, SiteError> {
@@ -135,7 +136,7 @@ impl SlurmSite {
                 "the attempt {shortage} at most"
             )));
         }
-        self.check_lasts(&lane, order)?;
+        self.check_reservation_lasts(&lane, order)?;
         let root = self.config.root.display().to_string();
         let longest = facts.lanes.longest_time_in(&lane);
         let limits = limits_for(&self.config, order, longest, facts.counts_disk);
@@ -148,10 +149,10 @@ impl SlurmSite {
             seldom: Some(SELDOM),
             warning: order.warning,
         };
-        let written = files_for(order, &self.config.root, &pace, &self.config.seal);
+        let written = make_parameter_files(order, &self.config.root, &pace, &self.config.seal);
         let tag = order.tag.to_string();
-        let stub = stub_name();
-        let wrapper = script_name();
+        let stub = stub_script_name();
+        let wrapper = wrapper_script_name();
         let words = [
             "submit".to_owned(),
             tag,
@@ -163,7 +164,7 @@ impl SlurmSite {
         let request = build_request(order, &written);
         let answer = match self.agent.send_request(&words, request).await {
             Err(SiteAgentError::NotInstalled) => {
-                self.install_files().await?;
+                self.install_scripts().await?;
                 let request = build_request(order, &written);
                 self.agent.send_request(&words, request).await?
             }
@@ -175,12 +176,12 @@ impl SlurmSite {
         Ok(submitted)
     }
 
-    async fn install_files(&self) -> Result<(), SiteError> {
+    async fn install_scripts(&self) -> Result<(), SiteError> {
         let mut request = SiteAgentRequest::default();
-        request.push_file(&stub_name(), STUB.as_bytes());
-        request.push_file(&script_name(), SCRIPT.as_bytes());
+        request.push_file(&stub_script_name(), STUB.as_bytes());
+        request.push_file(&wrapper_script_name(), SCRIPT.as_bytes());
         self.agent
-            .send_request(&["install"], request.complete())
+            .send_request(&["install"], request.finish_request())
             .await?;
         Ok(())
     }
@@ -229,7 +230,7 @@ impl SlurmSite {
                     .await?
             }
             GateDecision::Go(go) => {
-                let start_by = self.lock_answers().time.to_shown(go.start_by);
+                let start_by = self.lock_reports().time.to_clock_time(go.start_by);
                 let text = encode_go_for_site(&GoDecision {
                     start_by,
                     ..go.clone()
@@ -246,20 +247,23 @@ impl SlurmSite {
             SiteError::OutcomeUnknown(format!("the decision of {tag} was not told"))
         })?;
         // Only an open gate let in a payload that could replace the decision.
-        let decided = state_files::parse_verdict_line(verdict, tag, &self.config.seal);
+        let decided = state_files::parse_decision_line(verdict, tag, &self.config.seal);
         Ok(decided.unwrap_or(GateState::Opened))
     }
 
     fn void_request(&self, tag: AttemptTag) -> SiteAgentRequest {
         SiteAgentRequest::from_bytes(
-            format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes(),
+            format!("{}\n", void_first_line(tag, &self.config.seal)).into_bytes(),
         )
     }
 
     pub(super) async fn end_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         // After its grace the wrapper has recorded its end, or never will.
         let patience = Duration::from_millis(self.current_grace().await?.0) + FILES_SETTLE;
-        let told = self.lock_cancelled().get(&tag).map(|since| since.elapsed());
+        let told = self
+            .lock_cancelled_at()
+            .get(&tag)
+            .map(|since| since.elapsed());
         let how = if told.is_some_and(|told| told > patience) {
             "late"
         } else {
@@ -275,7 +279,7 @@ impl SlurmSite {
         self.forget_queue();
         answer?;
         // Before this the request may not have arrived, and its grace has not begun.
-        note_duration(&mut self.lock_cancelled(), tag, true);
+        note_duration(&mut self.lock_cancelled_at(), tag, true);
         Ok(())
     }
 
@@ -284,8 +288,8 @@ impl SlurmSite {
         self.agent
             .send_request(&words, SiteAgentRequest::default())
             .await?;
-        self.lock_over().remove(&tag);
-        self.lock_cancelled().remove(&tag);
+        self.lock_over_since().remove(&tag);
+        self.lock_cancelled_at().remove(&tag);
         self.forget_attempt(tag);
         Ok(())
     }
@@ -319,7 +323,7 @@ fn build_request(
     }
     request.push_text("params", &written.params);
     request.push_text("name", format!("{}\n", job_name(order)).as_bytes());
-    request.complete()
+    request.finish_request()
 }
 
 /// Returns a note for people if Slurm does not find all processes of a job that it ends.

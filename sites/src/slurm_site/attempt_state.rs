@@ -25,34 +25,37 @@ pub(super) struct SlurmAttemptEvidence<'a> {
 }
 
 impl SlurmAttemptEvidence<'_> {
-    fn report_of_slurm(&self) -> BatchJobState {
+    fn slurm_report(&self) -> BatchJobState {
         self.job.map_or(BatchJobState::Forgotten, |job| job.word)
     }
 
-    fn files_left(&self) -> WrapperFileState {
+    fn left_file_state(&self) -> WrapperFileState {
         match (self.evidence, self.job) {
             // The directory is another's: this job waits behind it, and was not put back.
-            (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
-                if evidence.summarise() == WrapperFileState::Void {
+            (Some(evidence), Some(job))
+                if job.word.is_in_queue() && !has_directory(evidence, job) =>
+            {
+                if evidence.file_state() == WrapperFileState::Void {
                     WrapperFileState::Void
                 } else {
                     WrapperFileState::Nothing
                 }
             }
-            (Some(evidence), _) => evidence.summarise(),
+            (Some(evidence), _) => evidence.file_state(),
             (None, _) => WrapperFileState::Nothing,
         }
     }
 
     /// Returns true if whatever is awaited has had its time.
     fn is_settled(&self) -> bool {
-        match self.report_of_slurm() {
+        match self.slurm_report() {
             // A controller that forgot that it started this has its node end what still runs.
             BatchJobState::Waiting | BatchJobState::Requeued => {
-                self.asked_again && (self.settled || self.files_left().is_exit())
+                self.asked_again
+                    && (self.settled || self.left_file_state().may_be_ended_from_outside())
             }
             // A wrapper that was asked to end ends now, and Slurm will say by whom.
-            BatchJobState::Running if self.files_left() == WrapperFileState::Terminated => {
+            BatchJobState::Running if self.left_file_state() == WrapperFileState::Terminated => {
                 self.overdue
             }
             BatchJobState::Running => self.asked_again,
@@ -64,10 +67,10 @@ impl SlurmAttemptEvidence<'_> {
 
 /// Returns true if Slurm says that a job waits although its wrapper has its directory.
 pub(super) fn is_back_in_queue(job: &SlurmJob, evidence: Option<&WrapperEvidence>) -> bool {
-    job.word.is_in_queue() && evidence.is_some_and(|evidence| is_holder(evidence, job))
+    job.word.is_in_queue() && evidence.is_some_and(|evidence| has_directory(evidence, job))
 }
 
-fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
+fn has_directory(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
     let holder = evidence
         .ready
         .as_ref()
@@ -76,30 +79,34 @@ fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
 }
 
 /// Returns true if Slurm must be asked once more: files show what happened after it was asked.
-pub(super) fn is_outdated(known: SlurmAttemptEvidence<'_>) -> bool {
+pub(super) fn needs_newer_report(known: SlurmAttemptEvidence<'_>) -> bool {
     let asks = matches!(
-        known.report_of_slurm(),
+        known.slurm_report(),
         BatchJobState::Waiting | BatchJobState::Requeued | BatchJobState::Running
     );
-    asks && interpret_end(known.report_of_slurm(), known.files_left(), false) == AttemptEnd::Untold
+    asks && interpret_end(known.slurm_report(), known.left_file_state(), false)
+        == AttemptEnd::Untold
 }
 
 /// Determines what the attempt is doing.
-pub(super) fn observe(known: SlurmAttemptEvidence<'_>) -> AttemptObservation {
+pub(super) fn observe_attempt(known: SlurmAttemptEvidence<'_>) -> AttemptObservation {
     let over = known.job.is_some_and(|job| !job.is_active());
     // Slurm remembers a while longer what was removed.
     if over && known.evidence.is_none() && !known.spooled {
         return AttemptObservation::Absent;
     }
     match interpret_end(
-        known.report_of_slurm(),
-        known.files_left(),
+        known.slurm_report(),
+        known.left_file_state(),
         known.is_settled(),
     ) {
-        AttemptEnd::Queued => {
-            AttemptObservation::Queued(known.job.map(SlurmJob::to_in_queue).unwrap_or_default())
-        }
-        verdict => held_from_its_start(
+        AttemptEnd::Queued => AttemptObservation::Queued(
+            known
+                .job
+                .map(SlurmJob::to_queued_attempt)
+                .unwrap_or_default(),
+        ),
+        verdict => correct_held_since(
             known,
             to_observation(verdict, known.evidence, || explain_report(known)),
         ),
@@ -110,7 +117,7 @@ pub(super) fn observe(known: SlurmAttemptEvidence<'_>) -> AttemptObservation {
 /// attempt that is over stays what Slurm said of it; one that was ended from outside waits
 /// until Slurm says by whom; and one that left nothing is not known to be absent. `settled`:
 /// its end was seen a while ago.
-pub(super) fn judge_in_silence(
+pub(super) fn observe_in_silence(
     job: Option<&SlurmJob>,
     evidence: Option<&WrapperEvidence>,
     settled: bool,
@@ -121,7 +128,7 @@ pub(super) fn judge_in_silence(
     let Some(evidence) = evidence else {
         return AttemptObservation::Unknown(said);
     };
-    let left = evidence.summarise();
+    let left = evidence.file_state();
     let by_itself = matches!(left, WrapperFileState::Success | WrapperFileState::Failure);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
     match interpret_end(
@@ -138,7 +145,7 @@ pub(super) fn judge_in_silence(
 
 /// Corrects since when the processors are its own: since Slurm started it, before its wrapper is at
 /// its gate (prologs and busy nodes take time). Slurm reports the second; at its end they are held.
-fn held_from_its_start(
+fn correct_held_since(
     known: SlurmAttemptEvidence<'_>,
     observed: AttemptObservation,
 ) -> AttemptObservation {
@@ -187,7 +194,7 @@ mod tests {
         }
     }
 
-    fn of_job(number: &str) -> WrapperEvidence {
+    fn evidence_of_job(number: &str) -> WrapperEvidence {
         let wrapper = ProcessIdentity { pid: 12, start: 34 };
         let host = "n1".to_owned();
         let boot = "b".to_owned();
@@ -204,16 +211,16 @@ mod tests {
         }
     }
 
-    fn exited(cause: ExitCause) -> WrapperEvidence {
+    fn evidence_of_exit(cause: ExitCause) -> WrapperEvidence {
         let decision = Some((GateState::Opened, Timestamp(2)));
         WrapperEvidence {
             decision,
             exit: Some((cause, Timestamp(9))),
-            ..of_job("5")
+            ..evidence_of_job("5")
         }
     }
 
-    fn known<'a>(
+    fn attempt_evidence<'a>(
         job: Option<&'a SlurmJob>,
         evidence: Option<&'a WrapperEvidence>,
     ) -> SlurmAttemptEvidence<'a> {
@@ -227,7 +234,7 @@ mod tests {
         }
     }
 
-    fn why(seen: &AttemptObservation) -> Option<(bool, SiteEndReason)> {
+    fn end_reason(seen: &AttemptObservation) -> Option<(bool, SiteEndReason)> {
         match seen {
             AttemptObservation::Ended { began, why, .. } => Some((*began, *why)),
             _ => None,
@@ -237,16 +244,18 @@ mod tests {
     #[test]
     fn processors_are_held_from_when_slurm_started_their_job() {
         let at_gate = |at| WrapperEvidence {
-            ready: of_job("5").ready.map(|(ready, _)| (ready, Timestamp(at))),
+            ready: evidence_of_job("5")
+                .ready
+                .map(|(ready, _)| (ready, Timestamp(at))),
             ..WrapperEvidence::default()
         };
-        let held =
-            |job: &SlurmJob, gate_at| match observe(known(Some(job), Some(&at_gate(gate_at)))) {
-                AttemptObservation::Ready(AttemptAtGate { since, held_at, .. }) => {
-                    (since.0, held_at.0)
-                }
-                seen => panic!("{seen:?}"),
-            };
+        let held = |job: &SlurmJob, gate_at| match observe_attempt(attempt_evidence(
+            Some(job),
+            Some(&at_gate(gate_at)),
+        )) {
+            AttemptObservation::Ready(AttemptAtGate { since, held_at, .. }) => (since.0, held_at.0),
+            seen => panic!("{seen:?}"),
+        };
         let running = SlurmJob {
             start_at: Some(Timestamp(5_000)),
             ..job("RUNNING", "None")
@@ -267,27 +276,39 @@ mod tests {
     #[test]
     fn what_can_never_run_is_told_after_its_reason_has_lasted() {
         let job = job("PENDING", "PartitionTimeLimit");
-        let late = known(Some(&job), None);
-        assert_eq!(why(&observe(late)), Some((false, SiteEndReason::NeverRuns)));
+        let late = attempt_evidence(Some(&job), None);
+        assert_eq!(
+            end_reason(&observe_attempt(late)),
+            Some((false, SiteEndReason::NeverRuns))
+        );
         let early = SlurmAttemptEvidence {
             settled: false,
             ..late
         };
-        assert!(matches!(observe(early), AttemptObservation::Unknown(_)));
+        assert!(matches!(
+            observe_attempt(early),
+            AttemptObservation::Unknown(_)
+        ));
     }
 
     #[test]
     fn a_payload_that_ended_is_judged_when_slurm_was_asked_after_it() {
         let running = job("RUNNING", "None");
-        let evidence = exited(ExitCause::Code(0));
-        let late = known(Some(&running), Some(&evidence));
-        assert!(matches!(observe(late), AttemptObservation::Exited(_)));
+        let evidence = evidence_of_exit(ExitCause::Code(0));
+        let late = attempt_evidence(Some(&running), Some(&evidence));
+        assert!(matches!(
+            observe_attempt(late),
+            AttemptObservation::Exited(_)
+        ));
         let early = SlurmAttemptEvidence {
             asked_again: false,
             ..late
         };
-        assert!(is_outdated(early));
-        assert!(matches!(observe(early), AttemptObservation::Unknown(_)));
+        assert!(needs_newer_report(early));
+        assert!(matches!(
+            observe_attempt(early),
+            AttemptObservation::Unknown(_)
+        ));
     }
 
     #[test]
@@ -298,13 +319,14 @@ mod tests {
             ExitCause::Signal(9),
             ExitCause::Terminated,
         ] {
-            let evidence = exited(cause);
-            let early = known(Some(&job), Some(&evidence));
+            let evidence = evidence_of_exit(cause);
+            let early = attempt_evidence(Some(&job), Some(&evidence));
             assert!(
-                matches!(observe(early), AttemptObservation::Unknown(_)) && !is_outdated(early)
+                matches!(observe_attempt(early), AttemptObservation::Unknown(_))
+                    && !needs_newer_report(early)
             );
             assert!(matches!(
-                observe(SlurmAttemptEvidence {
+                observe_attempt(SlurmAttemptEvidence {
                     overdue: true,
                     ..early
                 }),
@@ -318,32 +340,35 @@ mod tests {
         let waiting = job("PENDING", "BeginTime");
         let evidence = WrapperEvidence {
             perhaps_begun: true,
-            ..of_job("5")
+            ..evidence_of_job("5")
         };
-        let put_back = known(Some(&waiting), Some(&evidence));
+        let put_back = attempt_evidence(Some(&waiting), Some(&evidence));
         assert_eq!(
-            why(&observe(put_back)),
+            end_reason(&observe_attempt(put_back)),
             Some((true, SiteEndReason::Requeued))
         );
         let early = SlurmAttemptEvidence {
             asked_again: false,
             ..put_back
         };
-        assert!(is_outdated(early) && matches!(observe(early), AttemptObservation::Unknown(_)));
+        assert!(
+            needs_newer_report(early)
+                && matches!(observe_attempt(early), AttemptObservation::Unknown(_))
+        );
         let may_run = SlurmAttemptEvidence {
             settled: false,
             ..put_back
         };
         assert!(
-            matches!(observe(may_run), AttemptObservation::Unknown(_)),
+            matches!(observe_attempt(may_run), AttemptObservation::Unknown(_)),
             "its node may not know yet"
         );
         let evidence = WrapperEvidence {
             perhaps_begun: true,
-            ..of_job("4")
+            ..evidence_of_job("4")
         };
         assert_eq!(
-            observe(known(Some(&waiting), Some(&evidence))),
+            observe_attempt(attempt_evidence(Some(&waiting), Some(&evidence))),
             AttemptObservation::Queued(QueuedAttempt::default())
         );
     }
@@ -352,12 +377,12 @@ mod tests {
     fn what_ended_by_itself_stands_though_slurm_forgot_that_it_started() {
         let waiting = job("PENDING", "Priority");
         for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
-            let evidence = exited(cause.clone());
+            let evidence = evidence_of_exit(cause.clone());
             let now = SlurmAttemptEvidence {
                 settled: false,
-                ..known(Some(&waiting), Some(&evidence))
+                ..attempt_evidence(Some(&waiting), Some(&evidence))
             };
-            let AttemptObservation::Exited(exit) = observe(now) else {
+            let AttemptObservation::Exited(exit) = observe_attempt(now) else {
                 panic!("{cause:?}")
             };
             assert_eq!(exit.cause, cause);
@@ -366,33 +391,33 @@ mod tests {
                 ..now
             };
             assert!(
-                matches!(observe(early), AttemptObservation::Unknown(_)),
+                matches!(observe_attempt(early), AttemptObservation::Unknown(_)),
                 "{cause:?}"
             );
         }
         for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
-            let evidence = exited(cause);
-            let ended = observe(known(Some(&waiting), Some(&evidence)));
-            assert_eq!(why(&ended), Some((true, SiteEndReason::Requeued)));
+            let evidence = evidence_of_exit(cause);
+            let ended = observe_attempt(attempt_evidence(Some(&waiting), Some(&evidence)));
+            assert_eq!(end_reason(&ended), Some((true, SiteEndReason::Requeued)));
         }
     }
 
     #[test]
     fn what_a_signal_ended_is_no_jobs_error_once_slurm_forgot_it() {
         for signal in [9, 15] {
-            let evidence = exited(ExitCause::Signal(signal));
-            let forgotten = observe(known(None, Some(&evidence)));
+            let evidence = evidence_of_exit(ExitCause::Signal(signal));
+            let forgotten = observe_attempt(attempt_evidence(None, Some(&evidence)));
             assert!(
-                matches!(why(&forgotten), Some((_, SiteEndReason::Cancelled))),
+                matches!(end_reason(&forgotten), Some((_, SiteEndReason::Cancelled))),
                 "{signal}"
             );
             let failed = job("FAILED", "NonZeroExitCode");
-            let itself = observe(known(Some(&failed), Some(&evidence)));
+            let itself = observe_attempt(attempt_evidence(Some(&failed), Some(&evidence)));
             assert!(matches!(itself, AttemptObservation::Exited(_)), "{signal}");
         }
-        let segfault = exited(ExitCause::Signal(11));
+        let segfault = evidence_of_exit(ExitCause::Signal(11));
         assert!(matches!(
-            observe(known(None, Some(&segfault))),
+            observe_attempt(attempt_evidence(None, Some(&segfault))),
             AttemptObservation::Exited(_)
         ));
     }
@@ -402,10 +427,13 @@ mod tests {
         let job = job("COMPLETED", "None");
         let removed = SlurmAttemptEvidence {
             spooled: false,
-            ..known(Some(&job), None)
+            ..attempt_evidence(Some(&job), None)
         };
-        assert_eq!(observe(removed), AttemptObservation::Absent);
-        assert_eq!(observe(known(None, None)), AttemptObservation::Absent);
+        assert_eq!(observe_attempt(removed), AttemptObservation::Absent);
+        assert_eq!(
+            observe_attempt(attempt_evidence(None, None)),
+            AttemptObservation::Absent
+        );
     }
 
     #[test]
@@ -413,12 +441,15 @@ mod tests {
         let evidence = WrapperEvidence {
             perhaps_begun: true,
             is_cut: true,
-            ..of_job("5")
+            ..evidence_of_job("5")
         };
         let failed = job("FAILED", "NonZeroExitCode");
-        let ended = observe(known(Some(&failed), Some(&evidence)));
-        assert_eq!(why(&ended), Some((true, SiteEndReason::WrapperKilled)));
-        let forgotten = observe(known(None, Some(&evidence)));
+        let ended = observe_attempt(attempt_evidence(Some(&failed), Some(&evidence)));
+        assert_eq!(
+            end_reason(&ended),
+            Some((true, SiteEndReason::WrapperKilled))
+        );
+        let forgotten = observe_attempt(attempt_evidence(None, Some(&evidence)));
         assert!(
             matches!(forgotten, AttemptObservation::Vanished { began: true, .. }),
             "{forgotten:?}"
@@ -430,12 +461,12 @@ mod tests {
         let job = job("FAILED", "NonZeroExitCode");
         let evidence = WrapperEvidence {
             trouble: Some("no disk".to_owned()),
-            ..of_job("5")
+            ..evidence_of_job("5")
         };
         let AttemptObservation::Vanished {
             began: false,
             detail,
-        } = observe(known(Some(&job), Some(&evidence)))
+        } = observe_attempt(attempt_evidence(Some(&job), Some(&evidence)))
         else {
             panic!("a wrapper in trouble is the site's error")
         };

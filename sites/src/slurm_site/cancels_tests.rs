@@ -9,7 +9,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 
 use super::{SlurmSite, SlurmSiteConfig};
-use crate::contract::tag;
+use crate::contract::attempt_tag;
 use crate::exec::child::ChildProcessExecutor;
 use crate::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError};
 use crate::port::{SiteAttemptCalls, SiteError};
@@ -46,7 +46,7 @@ impl CommandExecutor for ReplacedCommandExecutor {
     }
 }
 
-fn install(bin: &Path) {
+fn install_fake_slurm(bin: &Path) {
     std::fs::create_dir(bin).unwrap();
     let all = bin.join("all");
     std::fs::write(&all, COMMANDS).unwrap();
@@ -54,18 +54,18 @@ fn install(bin: &Path) {
     for name in ["scontrol", "sinfo", "squeue", "scancel", "sacctmgr"] {
         symlink(&all, bin.join(name)).unwrap();
     }
-    std::fs::write(bin.join("tag"), format!("{}\n", tag(1))).unwrap();
+    std::fs::write(bin.join("tag"), format!("{}\n", attempt_tag(1))).unwrap();
 }
 
 /// A site whose root and Slurm are in this directory.
-pub(super) async fn site(directory: &Path) -> SlurmSite {
+pub(super) async fn site_in_directory(directory: &Path) -> SlurmSite {
     let bin = directory.join("bin");
-    install(&bin);
+    install_fake_slurm(&bin);
     let name = SiteName::new("there").unwrap();
     let total = Resources::processors(64);
     let config = SlurmSiteConfig::new(name, directory.join("root"), total, Vec::new());
-    let exec = ReplacedCommandExecutor(bin, ChildProcessExecutor::of_this_process());
-    let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
+    let exec = ReplacedCommandExecutor(bin, ChildProcessExecutor::with_process_environment());
+    let site = SlurmSite::with_remote_root(config, Arc::new(exec)).unwrap();
     site.make_root().await.unwrap();
     site
 }
@@ -74,7 +74,7 @@ pub(super) async fn site(directory: &Path) -> SlurmSite {
 async fn what_has_ended_already_needs_no_cancel() {
     let directory = tempfile::tempdir().unwrap();
     let bin = directory.path().join("bin");
-    let site = site(directory.path()).await;
+    let site = site_in_directory(directory.path()).await;
     let over =
         "scancel: error: Kill job error on job id 5: Job/step already completing or completed";
     let away = "scancel: error: Unable to contact slurm controller (connect failure)";
@@ -89,7 +89,7 @@ async fn what_has_ended_already_needs_no_cancel() {
     ] {
         std::fs::write(bin.join("said"), said).unwrap();
         std::fs::write(bin.join("code"), code.to_string()).unwrap();
-        let answer = site.cancel(tag(1), None).await;
+        let answer = site.cancel(attempt_tag(1), None).await;
         let is_unknown = matches!(answer, Err(SiteError::OutcomeUnknown(_)));
         assert!(
             if is_done { answer.is_ok() } else { is_unknown },

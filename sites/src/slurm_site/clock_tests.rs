@@ -8,8 +8,10 @@ use cospan_domain::ids::{ComponentIndex, Epoch, Round};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::cancels_tests;
-use super::polls_tests::{WRITTEN_S, files, job, look, seen, site};
-use crate::contract::tag;
+use super::polls_tests::{
+    WRITTEN_S, attempt_files, only_observation, poll_site, scripted_site, squeue_line,
+};
+use crate::contract::attempt_tag;
 use crate::port::{
     AttemptObservation, Gate, GateDecision, GateState, GoDecision, RunningPayload,
     SiteAttemptCalls, SiteError,
@@ -28,29 +30,29 @@ const SET_S: [i64; 5] = [
 #[tokio::test(start_paused = true)]
 async fn no_time_that_was_told_changes_when_a_clock_is_set() {
     for set_s in SET_S {
-        let (cluster, site) = site();
-        let begun = format!("pid 13\nstart 35\nend {}", tag(1));
-        cluster.say(|said| {
-            said.queue = job(5, tag(1), "RUNNING", 2);
-            said.files = files(tag(1), 5, &[("decision", "go"), ("begun", &begun)]);
+        let (cluster, site) = scripted_site();
+        let begun = format!("pid 13\nstart 35\nend {}", attempt_tag(1));
+        cluster.change_script(|said| {
+            said.queue = squeue_line(5, attempt_tag(1), "RUNNING", 2);
+            said.files = attempt_files(attempt_tag(1), 5, &[("decision", "go"), ("begun", &begun)]);
         });
-        let before = look(&site).await;
-        let AttemptObservation::Begun(RunningPayload { at, .. }) = seen(&before) else {
+        let before = poll_site(&site).await;
+        let AttemptObservation::Begun(RunningPayload { at, .. }) = only_observation(&before) else {
             panic!("{before:?}")
         };
         assert_eq!(*at, Timestamp(WRITTEN_S.unsigned_abs() * 1_000));
-        cluster.say(|said| said.set_s = set_s);
-        let after = look(&site).await;
+        cluster.change_script(|said| said.set_s = set_s);
+        let after = poll_site(&site).await;
         assert_eq!(
-            (seen(&after), after.site_clock),
-            (seen(&before), before.site_clock),
+            (only_observation(&after), after.site_clock),
+            (only_observation(&before), before.site_clock),
             "{set_s}"
         );
-        cluster.say(|said| said.set_s = 0);
-        let again = look(&site).await;
+        cluster.change_script(|said| said.set_s = 0);
+        let again = poll_site(&site).await;
         assert_eq!(
-            (seen(&again), again.site_clock),
-            (seen(&before), before.site_clock),
+            (only_observation(&again), again.site_clock),
+            (only_observation(&before), before.site_clock),
             "{set_s}"
         );
     }
@@ -60,27 +62,27 @@ async fn no_time_that_was_told_changes_when_a_clock_is_set() {
 async fn no_end_is_judged_before_its_time_because_a_clock_was_set() {
     for frozen in [false, true] {
         for set_s in SET_S {
-            let (cluster, site) = site();
+            let (cluster, site) = scripted_site();
             let cause = if frozen { "code 0" } else { "terminated" };
-            let begun = format!("pid 13\nstart 35\nend {}", tag(1));
-            let exit = format!("cause {cause}\nran 1\nend {}", tag(1));
+            let begun = format!("pid 13\nstart 35\nend {}", attempt_tag(1));
+            let exit = format!("cause {cause}\nran 1\nend {}", attempt_tag(1));
             let all = [("decision", "go"), ("begun", &*begun), ("exit", &*exit)];
-            cluster.say(|said| {
-                said.queue = job(5, tag(1), "COMPLETING", 2);
-                said.files = files(tag(1), 5, &all);
+            cluster.change_script(|said| {
+                said.queue = squeue_line(5, attempt_tag(1), "COMPLETING", 2);
+                said.files = attempt_files(attempt_tag(1), 5, &all);
                 said.frozen = frozen;
             });
-            look(&site).await;
-            cluster.say(|said| said.set_s = set_s);
-            let early = look(&site).await;
+            poll_site(&site).await;
+            cluster.change_script(|said| said.set_s = set_s);
+            let early = poll_site(&site).await;
             assert!(
-                matches!(seen(&early), AttemptObservation::Unknown(_)),
+                matches!(only_observation(&early), AttemptObservation::Unknown(_)),
                 "{set_s}: {early:?}"
             );
             tokio::time::advance(Duration::from_secs(60)).await;
-            let late = look(&site).await;
+            let late = poll_site(&site).await;
             assert!(
-                matches!(seen(&late), AttemptObservation::Exited(_)),
+                matches!(only_observation(&late), AttemptObservation::Exited(_)),
                 "{set_s}: {late:?}"
             );
         }
@@ -111,15 +113,15 @@ fn is_near(at: Timestamp) -> bool {
 async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
     for how_far in ["1 hour", "-1 hour", "30 days", "1970-01-02"] {
         let directory = tempfile::tempdir().unwrap();
-        let site = cancels_tests::site(directory.path()).await;
+        let site = cancels_tests::site_in_directory(directory.path()).await;
         set_clock(&directory.path().join("bin"), how_far);
-        let status = site.status(&[tag(1)]).await.unwrap();
+        let status = site.status(&[attempt_tag(1)]).await.unwrap();
         assert!(is_near(status.site_clock.unwrap()), "{how_far}: {status:?}");
 
         let attempt = directory
             .path()
             .join("root/attempts")
-            .join(tag(1).to_string());
+            .join(attempt_tag(1).to_string());
         std::fs::create_dir(&attempt).unwrap();
         let round = Round(1);
         let epoch = Epoch(1);
@@ -134,7 +136,7 @@ async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
             peers: Vec::new(),
         };
         let opened = site
-            .decide_gate(tag(1), &GateDecision::Go(go))
+            .decide_gate(attempt_tag(1), &GateDecision::Go(go))
             .await
             .unwrap();
         assert_eq!(opened, GateState::Opened);
@@ -154,14 +156,20 @@ async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
 async fn a_clock_that_is_set_between_two_cancels_takes_no_payload_its_grace() {
     let directory = tempfile::tempdir().unwrap();
     let bin = directory.path().join("bin");
-    let site = cancels_tests::site(directory.path()).await;
-    std::fs::create_dir(directory.path().join("root/spool").join(tag(1).to_string())).unwrap();
+    let site = cancels_tests::site_in_directory(directory.path()).await;
+    std::fs::create_dir(
+        directory
+            .path()
+            .join("root/spool")
+            .join(attempt_tag(1).to_string()),
+    )
+    .unwrap();
     for (name, text) in [("said", ""), ("code", "0")] {
         std::fs::write(bin.join(name), text).unwrap();
     }
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
     set_clock(&bin, "1 hour");
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
     let told = std::fs::read_to_string(bin.join("scancelled")).unwrap();
     assert_eq!(told.lines().count(), 2);
     assert!(
@@ -172,16 +180,16 @@ async fn a_clock_that_is_set_between_two_cancels_takes_no_payload_its_grace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_that_never_arrived_takes_no_payload_its_grace() {
-    let (cluster, site) = site();
-    cluster.say(|said| said.away = true);
+    let (cluster, site) = scripted_site();
+    cluster.change_script(|said| said.away = true);
     assert!(matches!(
-        site.cancel(tag(1), None).await,
+        site.cancel(attempt_tag(1), None).await,
         Err(SiteError::NotSent(_))
     ));
-    cluster.say(|said| said.away = false);
+    cluster.change_script(|said| said.away = false);
     for how in ["gently", "late"] {
         tokio::time::advance(Duration::from_secs(3_600)).await;
-        site.cancel(tag(1), None).await.unwrap();
-        cluster.say(|said| assert_eq!(said.cancelled.pop().as_deref(), Some(how)));
+        site.cancel(attempt_tag(1), None).await.unwrap();
+        cluster.change_script(|said| assert_eq!(said.cancelled.pop().as_deref(), Some(how)));
     }
 }

@@ -7,7 +7,7 @@ use cospan_domain::units::{Bytes, DurationMs};
 
 use super::findings::{self, ClusterFinding};
 use super::nodes::{parse_at_least, parse_gpus};
-use super::{MANAGER, SlurmSiteConfig, agent_environment, config_value, parse_kill_wait};
+use super::{MANAGER, SlurmSiteConfig, agent_environment, parse_kill_wait, slurm_setting};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
 use crate::exec::{CommandChannel, CommandExecutor, ExecCommand, ProgramOrScript};
@@ -108,7 +108,7 @@ pub async fn probe_cluster(
 ) -> Result<ClusterProbeOutcome, SiteError> {
     let agent = SiteAgentClient {
         exec,
-        text: crate::agent::join_script(&[MANAGER, include_str!("../slurm/probe.sh")]),
+        text: crate::agent::join_script_parts(&[MANAGER, include_str!("../slurm/probe.sh")]),
         site: config.name.clone(),
         root: config.root.clone(),
         environment: agent_environment(config),
@@ -124,9 +124,9 @@ pub async fn probe_cluster(
         .await
         .map_err(SiteError::from)?;
     let mut facts = read_facts(&answer);
-    facts.clock_ahead_ms = clock_ahead(&agent).await?;
+    facts.clock_ahead_ms = measure_clock_ahead(&agent).await?;
     let mut findings = findings::list_findings(&answer, &facts, config);
-    findings.push(check_bulk(&agent).await);
+    findings.push(check_bulk_channel(&agent).await);
     let is_well = !findings
         .iter()
         .any(|finding| finding.verdict == findings::FindingVerdict::Bad);
@@ -135,7 +135,7 @@ pub async fn probe_cluster(
         let tried = agent
             .send_request(&words, SiteAgentRequest::default())
             .await;
-        findings::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
+        findings::add_trial_finding(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(ClusterProbeOutcome { facts, findings })
 }
@@ -146,7 +146,7 @@ fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<
 }
 
 /// Checks that contents of files have a way there.
-async fn check_bulk(agent: &SiteAgentClient) -> ClusterFinding {
+async fn check_bulk_channel(agent: &SiteAgentClient) -> ClusterFinding {
     let command = ExecCommand {
         work: ProgramOrScript::Program(vec!["true".into()]),
         lane: CommandChannel::Bulk,
@@ -155,7 +155,7 @@ async fn check_bulk(agent: &SiteAgentClient) -> ClusterFinding {
         deadline: agent.deadline,
         output_max: 1_000,
     };
-    findings::judge_bulk(
+    findings::judge_bulk_channel(
         agent
             .exec
             .run(command)
@@ -174,7 +174,7 @@ fn now_ms() -> i64 {
 
 /// Measures by how much its clock is ahead: reads it in the middle of a short request, when others
 /// have made the connection.
-async fn clock_ahead(agent: &SiteAgentClient) -> Result<i64, SiteError> {
+async fn measure_clock_ahead(agent: &SiteAgentClient) -> Result<i64, SiteError> {
     let before = now_ms();
     let answer = agent
         .send_request(&["clock"], SiteAgentRequest::default())
@@ -197,11 +197,11 @@ fn read_facts(answer: &SiteAgentAnswer) -> ClusterProbeFacts {
         version: last_text(answer, "version")
             .trim_start_matches("slurm ")
             .to_owned(),
-        cluster: config_value(answer, "ClusterName")
+        cluster: slurm_setting(answer, "ClusterName")
             .unwrap_or_default()
             .to_owned(),
-        kill_wait: config_value(answer, "KillWait").and_then(parse_kill_wait),
-        process_tracking: config_value(answer, "ProctrackType")
+        kill_wait: slurm_setting(answer, "KillWait").and_then(parse_kill_wait),
+        process_tracking: slurm_setting(answer, "ProctrackType")
             .unwrap_or_default()
             .to_owned(),
         partitions: sum_partitions(answer.values_of("partition")),

@@ -63,12 +63,12 @@ pub(super) fn submission_error(code: i32, said: &[&str], has_own: bool) -> SiteE
     if let Some(error) = unanswered_error("sbatch", code, said, &why) {
         return error;
     }
-    if says_any(said, &FULL) {
+    if contains_any(said, &FULL) {
         return SiteError::SiteFull(why);
     }
     match code {
         126 | 127 => SiteError::NotSent(format!("sbatch cannot be run: {why}")),
-        _ if says_any(said, &UNFIT) || (has_own && says_any(said, &UNFIT_OF_ITS_OWN)) => {
+        _ if contains_any(said, &UNFIT) || (has_own && contains_any(said, &UNFIT_OF_ITS_OWN)) => {
             SiteError::Unfit(why)
         }
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
@@ -76,7 +76,7 @@ pub(super) fn submission_error(code: i32, said: &[&str], has_own: bool) -> SiteE
     }
 }
 
-fn says_any(said: &[&str], parts: &[&str]) -> bool {
+fn contains_any(said: &[&str], parts: &[&str]) -> bool {
     said.iter()
         .any(|line| parts.iter().any(|part| line.contains(part)))
 }
@@ -96,12 +96,12 @@ pub(super) fn error_with_reservation(is_promised: bool, error: SiteError) -> Sit
 
 /// Interprets a command that was not answered.
 fn unanswered_error(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
-    if says_any(said, &LOST) || matches!(code, 124 | 137) {
+    if contains_any(said, &LOST) || matches!(code, 124 | 137) {
         return Some(SiteError::OutcomeUnknown(format!(
             "{command} was not answered: {why}"
         )));
     }
-    says_any(said, &NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
+    contains_any(said, &NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
 }
 
 /// Parts of messages about processors that are not free at that time.
@@ -132,7 +132,7 @@ pub(super) fn reservation_answer(
     if let Some(error) = unanswered_error("scontrol", code, said, &why) {
         return Err(error);
     }
-    if says_any(said, &FORBIDDEN) {
+    if contains_any(said, &FORBIDDEN) {
         return Err(SiteError::Refused(format!(
             "the account may not make reservations in Slurm ({why}): have its operators give it \
              AdminLevel=Operator, or set grants_reservations = false"
@@ -149,7 +149,7 @@ pub(super) fn reservation_answer(
     ];
     let did = known
         .into_iter()
-        .find(|(parts, _)| says_any(said, parts))
+        .find(|(parts, _)| contains_any(said, parts))
         .map(|(_, did)| did);
     did.ok_or_else(|| match code {
         126 | 127 => SiteError::NotSent(format!("scontrol cannot be run: {why}")),

@@ -141,7 +141,7 @@ pub fn advice_for(said: &str) -> &'static str {
     })
 }
 
-pub(super) fn good(what: &'static str, found: impl Into<String>) -> ClusterFinding {
+pub(super) fn good_finding(what: &'static str, found: impl Into<String>) -> ClusterFinding {
     ClusterFinding {
         what,
         verdict: FindingVerdict::Good,
@@ -150,7 +150,11 @@ pub(super) fn good(what: &'static str, found: impl Into<String>) -> ClusterFindi
     }
 }
 
-fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> ClusterFinding {
+fn odd_finding(
+    what: &'static str,
+    found: impl Into<String>,
+    advice: impl Into<String>,
+) -> ClusterFinding {
     ClusterFinding {
         what,
         verdict: FindingVerdict::Odd,
@@ -159,14 +163,14 @@ fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) 
     }
 }
 
-pub(super) fn bad(
+pub(super) fn bad_finding(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
 ) -> ClusterFinding {
     ClusterFinding {
         verdict: FindingVerdict::Bad,
-        ..odd(what, found, advice)
+        ..odd_finding(what, found, advice)
     }
 }
 
@@ -177,7 +181,7 @@ pub(super) fn list_findings(
     config: &SlurmSiteConfig,
 ) -> Vec<ClusterFinding> {
     let partition = config.partition.as_deref();
-    let mut all = vec![good(
+    let mut all = vec![good_finding(
         "login",
         format!("{} on {}", facts.account, facts.host),
     )];
@@ -189,7 +193,7 @@ pub(super) fn list_findings(
         .partitions
         .iter()
         .filter(|other| Some(&other.name) != chosen);
-    all.extend(others.map(|other| good("partition", describe_partition(other))));
+    all.extend(others.map(|other| good_finding("partition", describe_partition(other))));
     if answer.last_value("partition_failed").is_none() {
         all.push(check_submission(answer));
         all.push(check_account(facts));
@@ -217,7 +221,7 @@ fn check_tools(answer: &SiteAgentAnswer) -> ClusterFinding {
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
         let slurms = missing.contains(&"sbatch");
-        return bad(
+        return bad_finding(
             "commands",
             found,
             if slurms {
@@ -228,19 +232,19 @@ fn check_tools(answer: &SiteAgentAnswer) -> ClusterFinding {
         );
     }
     match answer.last_value("lacks") {
-        Some(tool) => odd(
+        Some(tool) => odd_finding(
             "commands",
             format!("all but {tool}"),
             "what is copied there is compared by its size alone",
         ),
-        None => good("commands", "all there"),
+        None => good_finding("commands", "all there"),
     }
 }
 
 fn check_slurm(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
     match failure_text(answer, "version_failed") {
-        Some(said) => bad("Slurm", said.clone(), advice_for(&said)),
-        None => good(
+        Some(said) => bad_finding("Slurm", said.clone(), advice_for(&said)),
+        None => good_finding(
             "Slurm",
             format!("{}, cluster {}", facts.version, facts.cluster),
         ),
@@ -254,15 +258,15 @@ fn check_partition(
 ) -> ClusterFinding {
     const WHAT: &str = "partition";
     if let Some(said) = failure_text(answer, "partition_failed") {
-        return bad(WHAT, said.clone(), advice_for(&said));
+        return bad_finding(WHAT, said.clone(), advice_for(&said));
     }
     match facts.find_partition(wanted) {
-        None if wanted.is_none() => bad(
+        None if wanted.is_none() => bad_finding(
             WHAT,
             "there is no default",
             format!("give partition = one of: {}", partition_names(facts)),
         ),
-        None => bad(
+        None => bad_finding(
             WHAT,
             format!("there is no {}", wanted.unwrap_or_default()),
             format!("give partition = one of: {}", partition_names(facts)),
@@ -270,9 +274,9 @@ fn check_partition(
         Some(found) => {
             let what = describe_partition(found);
             if found.is_up && found.in_order > 0 {
-                good(WHAT, what)
+                good_finding(WHAT, what)
             } else {
-                odd(
+                odd_finding(
                     WHAT,
                     what,
                     "it starts no jobs at the moment: see `sinfo -R`",
@@ -315,18 +319,18 @@ fn describe_partition(partition: &SlurmPartition) -> String {
 fn check_submission(answer: &SiteAgentAnswer) -> ClusterFinding {
     const WHAT: &str = "submission";
     match failure_text(answer, "submission_failed") {
-        Some(said) => bad(WHAT, said.clone(), advice_for(&said)),
-        None => good(WHAT, "a job of one processor would be taken"),
+        Some(said) => bad_finding(WHAT, said.clone(), advice_for(&said)),
+        None => good_finding(WHAT, "a job of one processor would be taken"),
     }
 }
 
 fn check_account(facts: &ClusterProbeFacts) -> ClusterFinding {
     match &facts.limits {
-        None => good("limits", "Slurm keeps no accounts here"),
-        Some(limits) if limits.is_empty() => good("limits", "none are told"),
+        None => good_finding("limits", "Slurm keeps no accounts here"),
+        Some(limits) if limits.is_empty() => good_finding("limits", "none are told"),
         Some(limits) => {
             let told = limits.join("; ");
-            good(
+            good_finding(
                 "limits",
                 format!("account|partition|qos|jobs|submitted|wall|in all: {told}"),
             )
@@ -339,7 +343,7 @@ fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> ClusterFinding
     const WHAT: &str = "ending";
     let left = payload_grace(wanted, facts.kill_wait);
     match facts.kill_wait {
-        Some(wait) if left < wanted => odd(
+        Some(wait) if left < wanted => odd_finding(
             WHAT,
             format!("a payload has {left} from TERM to KILL, and not {wanted}: KillWait is {wait}"),
             format!(
@@ -347,7 +351,7 @@ fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> ClusterFinding
                 wanted + BEFORE_KILL
             ),
         ),
-        _ => good(WHAT, format!("a payload has {left} from TERM to KILL")),
+        _ => good_finding(WHAT, format!("a payload has {left} from TERM to KILL")),
     }
 }
 
@@ -355,8 +359,8 @@ fn check_tracking(facts: &ClusterProbeFacts) -> ClusterFinding {
     const WHAT: &str = "processes";
     let kind = facts.process_tracking.as_str();
     match kind {
-        "" | "proctrack/cgroup" => good(WHAT, "end with their job"),
-        _ => odd(
+        "" | "proctrack/cgroup" => good_finding(WHAT, "end with their job"),
+        _ => odd_finding(
             WHAT,
             format!("those that leave their session can outlive a job that Slurm ends: {kind}"),
             "ask the cluster's operators for ProctrackType=proctrack/cgroup",
@@ -370,7 +374,7 @@ fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> Clust
     let kind = &facts.file_system;
     if answer.values_of("root_is").any(|is| is == "unwritable") {
         let what = "give root = a directory of the account's own on a file system of the cluster";
-        return bad(WHAT, format!("{root} cannot be written"), what);
+        return bad_finding(WHAT, format!("{root} cannot be written"), what);
     }
     let state = if facts.root_is_there {
         ""
@@ -378,9 +382,9 @@ fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> Clust
         ", to be made"
     };
     if SHARED.contains(&kind.as_str()) {
-        good(WHAT, format!("{root} ({kind}){state}"))
+        good_finding(WHAT, format!("{root} ({kind}){state}"))
     } else {
-        odd(
+        odd_finding(
             WHAT,
             format!("{root} is on {kind}{state}"),
             "all nodes must have it under this name; `cospan site check` has one of them look",
@@ -391,9 +395,9 @@ fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> Clust
 fn check_disk(facts: &ClusterProbeFacts) -> ClusterFinding {
     let found = format!("{} free", facts.free);
     match facts.free {
-        Bytes(0) => bad("disk", found, advice_for("No space left")),
-        free if free < LITTLE_DISK => odd("disk", found, advice_for("No space left")),
-        _ => good("disk", found),
+        Bytes(0) => bad_finding("disk", found, advice_for("No space left")),
+        free if free < LITTLE_DISK => odd_finding("disk", found, advice_for("No space left")),
+        _ => good_finding("disk", found),
     }
 }
 
@@ -402,9 +406,9 @@ fn check_clock(facts: &ClusterProbeFacts) -> ClusterFinding {
     let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
     let what = "set both by NTP: starts of several components are timed by them";
     match apart {
-        SKEW_BAD_MS.. => bad("clock", found, what),
-        SKEW_ODD_MS.. => odd("clock", found, what),
-        _ => good("clock", found),
+        SKEW_BAD_MS.. => bad_finding("clock", found, what),
+        SKEW_ODD_MS.. => odd_finding("clock", found, what),
+        _ => good_finding("clock", found),
     }
 }
 
@@ -412,7 +416,7 @@ fn check_clock(facts: &ClusterProbeFacts) -> ClusterFinding {
 fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last_value("seen_by") {
-        return good(WHAT, format!("{node} has {}", facts.root));
+        return good_finding(WHAT, format!("{node} has {}", facts.root));
     }
     let state = answer.last_value("unseen").unwrap_or_default();
     if ["PENDING", "CONFIGURING", "RUNNING"]
@@ -420,11 +424,11 @@ fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFi
         .any(|word| state.starts_with(word))
     {
         let found = format!("not tried: the job did not run within 20 s: {state}");
-        return odd(WHAT, found, "check again when a node is free");
+        return odd_finding(WHAT, found, "check again when a node is free");
     }
     let what = "give root = a directory that all nodes share with the login node under the same \
                 name, usually below the home or project directory";
-    bad(
+    bad_finding(
         WHAT,
         format!("a job did not find {} on its node: {state}", facts.root),
         what,
@@ -433,31 +437,31 @@ fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFi
 
 /// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
 /// evidence than the kind of its file system.
-pub(super) fn add_trial(
+pub(super) fn add_trial_finding(
     findings: &mut Vec<ClusterFinding>,
     tried: Result<SiteAgentAnswer, SiteError>,
     facts: &ClusterProbeFacts,
 ) {
     let nodes = match tried {
         Ok(answer) => judge_trial(&answer, facts),
-        Err(error) => bad("nodes", error.to_string(), advice_for(&error.to_string())),
+        Err(error) => bad_finding("nodes", error.to_string(), advice_for(&error.to_string())),
     };
     if nodes.verdict == FindingVerdict::Good {
         for directory in findings
             .iter_mut()
             .filter(|finding| finding.what == DIRECTORY)
         {
-            *directory = good(DIRECTORY, std::mem::take(&mut directory.found));
+            *directory = good_finding(DIRECTORY, std::mem::take(&mut directory.found));
         }
     }
     findings.push(nodes);
 }
 
 /// Judges whether a second session could be opened.
-pub(super) fn judge_bulk(failed: Option<String>) -> ClusterFinding {
+pub(super) fn judge_bulk_channel(failed: Option<String>) -> ClusterFinding {
     match failed {
-        None => good("files", "have their own way there"),
-        Some(why) => bad(
+        None => good_finding("files", "have their own way there"),
+        Some(why) => bad_finding(
             "files",
             why,
             "without a second session neither inputs nor logs travel",
@@ -471,7 +475,7 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &str) -> Vec<ClusterFinding> {
+    fn findings_of_answer(text: &str) -> Vec<ClusterFinding> {
         let facts = ClusterProbeFacts {
             free: LITTLE_DISK,
             ..ClusterProbeFacts::default()
@@ -485,7 +489,7 @@ mod tests {
         SlurmSiteConfig::new(name, "/root".into(), total, Vec::new())
     }
 
-    fn of<'a>(all: &'a [ClusterFinding], what: &str) -> &'a ClusterFinding {
+    fn finding_about<'a>(all: &'a [ClusterFinding], what: &str) -> &'a ClusterFinding {
         all.iter().find(|finding| finding.what == what).unwrap()
     }
 
@@ -530,17 +534,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_bad_and_tells_what_to_do() {
-        let all = said("missing sbatch\nmissing squeue\n");
-        let tools = of(&all, "commands");
+        let all = findings_of_answer("missing sbatch\nmissing squeue\n");
+        let tools = finding_about(&all, "commands");
         assert_eq!(tools.verdict, FindingVerdict::Bad);
         assert!(tools.found.contains("sbatch, squeue") && tools.advice.contains("PATH"));
     }
 
     #[test]
     fn a_controller_that_does_not_answer_is_bad_and_not_a_missing_partition() {
-        let all =
-            said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
-        let partition = of(&all, "partition");
+        let all = findings_of_answer(
+            "partition_failed slurm_load_partitions: Unable to contact slurm controller",
+        );
+        let partition = finding_about(&all, "partition");
         assert_eq!(partition.verdict, FindingVerdict::Bad);
         assert!(partition.advice.contains("slurmctld"), "{partition:?}");
     }

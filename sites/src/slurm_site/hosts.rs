@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 const HOSTS_MAX: usize = 1 << 17;
 
 /// Parses a list of hosts; `None` if it is none, or longer than any.
-pub(super) fn parse_hosts(list: &str) -> Option<BTreeSet<String>> {
+pub(super) fn parse_host_list(list: &str) -> Option<BTreeSet<String>> {
     let mut hosts = BTreeSet::new();
     if matches!(list, "" | "(null)" | "None assigned") {
         return Some(hosts);
     }
     for word in split_list(list)? {
-        expand_word(String::new(), word, &mut hosts)?;
+        expand_host_word(String::new(), word, &mut hosts)?;
     }
     Some(hosts)
 }
@@ -40,7 +40,7 @@ fn split_list(list: &str) -> Option<Vec<&str>> {
 }
 
 /// Adds the hosts that a word stands for, with `before` in front.
-fn expand_word(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
+fn expand_host_word(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
     let Some((head, rest)) = word.split_once('[') else {
         hosts.insert(before + word);
         return (hosts.len() <= HOSTS_MAX).then_some(());
@@ -58,7 +58,7 @@ fn expand_word(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Opti
         }
         let width = first.len();
         for number in from..=to {
-            expand_word(format!("{before}{head}{number:0width$}"), tail, hosts)?;
+            expand_host_word(format!("{before}{head}{number:0width$}"), tail, hosts)?;
         }
     }
     Some(())
@@ -72,22 +72,22 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn list(text: &str) -> Option<Vec<String>> {
-        parse_hosts(text).map(|hosts| hosts.into_iter().collect())
+    fn sorted_hosts(text: &str) -> Option<Vec<String>> {
+        parse_host_list(text).map(|hosts| hosts.into_iter().collect())
     }
 
     #[test]
     fn ranges_in_brackets_are_hosts_each() {
-        assert_eq!(list("gamma0").unwrap(), ["gamma0"]);
+        assert_eq!(sorted_hosts("gamma0").unwrap(), ["gamma0"]);
         assert_eq!(
-            list("n[08-10,2],login").unwrap(),
+            sorted_hosts("n[08-10,2],login").unwrap(),
             ["login", "n08", "n09", "n10", "n2"]
         );
         assert_eq!(
-            list("r[1-2]n[1,3]").unwrap(),
+            sorted_hosts("r[1-2]n[1,3]").unwrap(),
             ["r1n1", "r1n3", "r2n1", "r2n3"]
         );
-        assert_eq!(list("(null)").unwrap(), [""; 0]);
+        assert_eq!(sorted_hosts("(null)").unwrap(), [""; 0]);
     }
 
     #[test]
@@ -102,8 +102,8 @@ mod tests {
             "n[[1]]",
             "n[0-99999999999]",
         ] {
-            assert_eq!(list(odd), None, "{odd}");
+            assert_eq!(sorted_hosts(odd), None, "{odd}");
         }
-        assert_eq!(list("n[0-99999]m[0-99999]"), None, "too many");
+        assert_eq!(sorted_hosts("n[0-99999]m[0-99999]"), None, "too many");
     }
 }

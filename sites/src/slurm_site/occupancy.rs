@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cospan_domain::reservation::{
-    IdleDrop, ReservationTag, ResourceKindsError, TimeSpan, Timeline, list_ebbs,
+    IdleDrop, ReservationTag, ResourceKindsError, TimeSpan, Timeline, list_idle_drops,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::hosts::parse_hosts;
+use super::hosts::parse_host_list;
 use super::queue::{PartitionLoad, default_partition};
 use crate::agent::SiteAgentAnswer;
 
@@ -95,7 +95,7 @@ impl SlurmReservation {
                 .split(',')
                 .any(|flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=")),
             partition: booking_field(line, "PartitionName").and_then(parse_name),
-            nodes: parse_hosts(booking_field(line, "Nodes")?),
+            nodes: parse_host_list(booking_field(line, "Nodes")?),
         })
     }
 
@@ -136,7 +136,7 @@ impl RunningSlurmJob {
             processors: processors.parse().ok()?,
             until: parse_seconds(until),
             reservation: parse_name(reservation),
-            nodes: parse_hosts(nodes),
+            nodes: parse_host_list(nodes),
         })
     }
 }
@@ -175,7 +175,7 @@ impl SlurmOccupancy {
             Some(PartitionNodes {
                 partition,
                 is_default,
-                nodes: parse_hosts(nodes),
+                nodes: parse_host_list(nodes),
                 threads,
             })
         });
@@ -192,7 +192,7 @@ impl SlurmOccupancy {
         }
     }
 
-    fn members_of(
+    fn node_groups_of(
         &self,
         partition: Option<&str>,
     ) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
@@ -205,7 +205,7 @@ impl SlurmOccupancy {
 
     fn nodes_of(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
         let nodes: BTreeSet<String> = self
-            .members_of(partition)
+            .node_groups_of(partition)
             .flat_map(|(nodes, _)| nodes)
             .cloned()
             .collect();
@@ -214,7 +214,7 @@ impl SlurmOccupancy {
 
     /// Returns the fewest processors that a core of a partition has.
     pub(super) fn processors_per_core(&self, partition: Option<&str>) -> u32 {
-        self.members_of(partition)
+        self.node_groups_of(partition)
             .map(|(_, threads)| threads)
             .min()
             .unwrap_or(1)
@@ -226,7 +226,7 @@ impl SlurmOccupancy {
     }
 
     /// Returns the processors of jobs that run in a reservation.
-    fn used_in(&self, name: &str) -> u32 {
+    fn used_in_reservation(&self, name: &str) -> u32 {
         let inside = self
             .running
             .iter()
@@ -237,12 +237,14 @@ impl SlurmOccupancy {
     }
 
     /// Returns the idle processors of a reservation: none before it begins.
-    pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
+    pub(super) fn idle_in_reservation(&self, name: &str, now: Timestamp) -> u32 {
         let on = self
             .find_reservation(name)
             .filter(|booked| booked.is_active_at(now));
         on.map_or(0, |booked| {
-            booked.processors.saturating_sub(self.used_in(name))
+            booked
+                .processors
+                .saturating_sub(self.used_in_reservation(name))
         })
     }
 
@@ -252,7 +254,11 @@ impl SlurmOccupancy {
         self.reserved
             .iter()
             .map(|booked: &SlurmReservation| {
-                share_on_nodes(self.idle_in(&booked.name, now), &booked.nodes, &nodes)
+                share_on_nodes(
+                    self.idle_in_reservation(&booked.name, now),
+                    &booked.nodes,
+                    &nodes,
+                )
             })
             .fold(0, u32::saturating_add)
     }
@@ -271,7 +277,7 @@ impl SlurmOccupancy {
         };
         let mut timeline = Timeline::new(now, &capacity)?;
         let nodes = self.nodes_of(partition);
-        book_processors(
+        take_processors(
             &mut timeline,
             TimeSpan::new(now, now + OUT_OF_ORDER),
             load.whole.saturating_sub(load.total),
@@ -279,19 +285,23 @@ impl SlurmOccupancy {
         for booked in &self.reserved {
             let span = TimeSpan::new(booked.span.from.max(now), booked.span.to);
             let processors = share_on_nodes(booked.processors, &booked.nodes, &nodes);
-            book_processors(&mut timeline, span, processors)?;
+            take_processors(&mut timeline, span, processors)?;
         }
-        for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
+        for job in self
+            .running
+            .iter()
+            .filter(|job| !self.runs_in_active_reservation(job, now))
+        {
             // A job that is overdue may end any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
             let processors = share_on_nodes(job.processors, &job.nodes, &nodes);
-            book_processors(&mut timeline, TimeSpan::new(now, until), processors)?;
+            take_processors(&mut timeline, TimeSpan::new(now, until), processors)?;
         }
         Ok(timeline)
     }
 
     /// Returns true if a job runs on processors that are counted as reserved.
-    fn is_counted(&self, job: &RunningSlurmJob, now: Timestamp) -> bool {
+    fn runs_in_active_reservation(&self, job: &RunningSlurmJob, now: Timestamp) -> bool {
         let inside = job
             .reservation
             .as_deref()
@@ -313,17 +323,17 @@ impl SlurmOccupancy {
         // With more than eight kinds of resources nothing is said about later.
         let timeline = self.forecast_timeline(partition, load, idle, now);
         timeline
-            .map(|timeline| list_ebbs(&timeline, idle, now))
+            .map(|timeline| list_idle_drops(&timeline, idle, now))
             .unwrap_or_default()
     }
 }
 
-fn book_processors(
+fn take_processors(
     timeline: &mut Timeline,
     span: TimeSpan,
     processors: u32,
 ) -> Result<(), ResourceKindsError> {
-    let amounts = timeline.amounts(&Resources::processors(processors))?;
+    let amounts = timeline.to_amounts(&Resources::processors(processors))?;
     timeline.book(span, &amounts);
     Ok(())
 }

@@ -266,13 +266,13 @@ fn resource_options(
     let processors = resources.processors.max(1);
     let mut options = vec![format!("--ntasks={}", task_count(processors, own)?)];
     let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
-    if memory > 0 && !gives_any(own, &OF_MEMORY) {
+    if memory > 0 && !sets_any_option(own, &OF_MEMORY) {
         options.push(format!("--mem-per-cpu={}M", mebibytes(memory, processors)));
     }
-    if gpus > 0 && !gives_any(own, &OF_GPUS) {
+    if gpus > 0 && !sets_any_option(own, &OF_GPUS) {
         options.push(format!("--gpus={gpus}"));
     }
-    if disk > 0 && counts_disk && !gives_any(own, &["tmp"]) {
+    if disk > 0 && counts_disk && !sets_any_option(own, &["tmp"]) {
         options.push(format!("--tmp={}M", mebibytes(disk, 1)));
     }
     Ok(options)
@@ -283,13 +283,15 @@ fn mebibytes(megabytes: u64, parts: u32) -> u128 {
     (u128::from(megabytes) * 1_000_000).div_ceil(MIB * u128::from(parts))
 }
 
-fn gives_any(options: &[String], names: &[&str]) -> bool {
-    names.iter().any(|name| value_of(options, name).is_some())
+fn sets_any_option(options: &[String], names: &[&str]) -> bool {
+    names
+        .iter()
+        .any(|name| last_option_value(options, name).is_some())
 }
 
 /// Returns as many as there are processors, unless the job gives several to each.
 fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
-    let Some(each) = value_of(own, "cpus-per-task") else {
+    let Some(each) = last_option_value(own, "cpus-per-task") else {
         return Ok(processors);
     };
     let whole = each
@@ -304,7 +306,7 @@ fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
 }
 
 /// Returns the value that the last of these options has for a name.
-fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
+fn last_option_value<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
     options.iter().rev().find_map(|option: &'o String| {
         option
             .strip_prefix("--")?
@@ -364,18 +366,21 @@ fn refuse_option(option: &str, why: &str) -> SiteError {
 mod tests {
     use super::*;
 
-    fn allow(option: &str) -> Result<String, SiteError> {
+    fn check_option_text(option: &str) -> Result<String, SiteError> {
         check_option(&option.into())
     }
 
     #[test]
     fn what_a_job_may_ask_for_is_passed_on_as_one_word() {
-        assert_eq!(allow("--gres=gpu:2").unwrap(), "--gres=gpu:2");
-        assert_eq!(allow("-pshort").unwrap(), "--partition=short");
-        assert_eq!(allow("--exclusive").unwrap(), "--exclusive");
-        assert_eq!(allow("--exclusive=user").unwrap(), "--exclusive=user");
+        assert_eq!(check_option_text("--gres=gpu:2").unwrap(), "--gres=gpu:2");
+        assert_eq!(check_option_text("-pshort").unwrap(), "--partition=short");
+        assert_eq!(check_option_text("--exclusive").unwrap(), "--exclusive");
         assert_eq!(
-            allow("--constraint=a&(b|c) $(id)").unwrap(),
+            check_option_text("--exclusive=user").unwrap(),
+            "--exclusive=user"
+        );
+        assert_eq!(
+            check_option_text("--constraint=a&(b|c) $(id)").unwrap(),
             "--constraint=a&(b|c) $(id)"
         );
     }
@@ -407,7 +412,7 @@ mod tests {
             ":",
             "--mem=1\n--wrap=id",
         ] {
-            let answer = allow(option);
+            let answer = check_option_text(option);
             assert!(
                 matches!(answer, Err(SiteError::Unfit(_))),
                 "{option:?}: {answer:?}"
@@ -473,8 +478,10 @@ mod tests {
     fn no_more_time_is_asked_for_than_the_partition_gives() {
         let name = cospan_domain::ids::SiteName::new("there").unwrap();
         let config = SlurmSiteConfig::new(name, "/r".into(), Resources::default(), Vec::new());
-        let mut order =
-            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        let mut order = crate::contract::submit_request(
+            crate::contract::attempt_tag(7),
+            crate::contract::script_program(""),
+        );
         let minutes = |minutes: u64| DurationMs(minutes * 60_000);
         order.hold_max = minutes(10);
         let mut of = |wall: u64, longest: Option<u64>| {
@@ -503,8 +510,10 @@ mod tests {
 
     #[test]
     fn a_jobs_own_name_comes_first_in_plain_letters_and_not_too_long() {
-        let mut order =
-            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        let mut order = crate::contract::submit_request(
+            crate::contract::attempt_tag(7),
+            crate::contract::script_program(""),
+        );
         assert_eq!(job_name(&order), order.tag.to_string());
         order.name = Some("Wärme, 50 %|x".into());
         assert_eq!(job_name(&order), format!("W_rme__50___x.{}", order.tag));

@@ -20,7 +20,7 @@ impl SlurmSite {
         let reservation = config
             .reservation
             .as_deref()
-            .map(PartitionAccount::in_reservation);
+            .map(PartitionAccount::reservation_partition_name);
         let own = PartitionAccount {
             partition: reservation.or_else(|| own_partition.map(Arc::from)),
             account: config.account.as_deref().map(Arc::from),
@@ -43,10 +43,10 @@ impl SlurmSite {
             let Some(within) = booked.partition.as_deref().or(own_partition) else {
                 continue;
             };
-            let name = PartitionAccount::in_reservation(&booked.name);
-            let time = shorten(booked.reserved_length(), times.get(within));
+            let name = PartitionAccount::reservation_partition_name(&booked.name);
+            let time = limit_length(booked.reserved_length(), times.get(within));
             times.insert(name.clone(), time);
-            let longest = Some(shorten(booked.reserved_length(), longest.get(within)));
+            let longest = Some(limit_length(booked.reserved_length(), longest.get(within)));
             partitions.insert(
                 name,
                 self.make_partition(answer, within, booked.processors, longest),
@@ -60,7 +60,7 @@ impl SlurmSite {
     }
 
     /// Checks that a reservation that an attempt names lasts for it, as far as is known.
-    pub(super) fn check_lasts(
+    pub(super) fn check_reservation_lasts(
         &self,
         lane: &PartitionAccount,
         order: &AttemptSubmitRequest,
@@ -68,11 +68,14 @@ impl SlurmSite {
         let named = lane
             .partition
             .as_deref()
-            .and_then(PartitionAccount::reservation_of);
+            .and_then(PartitionAccount::reservation_in_partition_name);
         let Some(name) = named.filter(|_| order.reservation.is_none()) else {
             return Ok(());
         };
-        match self.lock_answers().left_of(name, clock::machine_time()) {
+        match self
+            .lock_reports()
+            .reservation_time_left(name, clock::machine_time())
+        {
             Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
                 "only {left} are left of reservation {name}, and its wall time is {}",
                 order.wall_time
@@ -88,12 +91,12 @@ impl SlurmSite {
         processors: u32,
         longest: Option<DurationMs>,
     ) -> Partition {
-        let mut total = self.total_of(&nodes::partition_amounts(answer, Some(name)));
+        let mut total = self.partition_total(&nodes::partition_amounts(answer, Some(name)));
         total.processors = total.processors.min(processors);
         Partition { total, longest }
     }
 }
 
-fn shorten(length: DurationMs, longest: Option<&DurationMs>) -> DurationMs {
+fn limit_length(length: DurationMs, longest: Option<&DurationMs>) -> DurationMs {
     longest.map_or(length, |longest| length.min(*longest))
 }

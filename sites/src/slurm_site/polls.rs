@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::SlurmSite;
 use super::accounts::SlurmAccountingCache;
 use super::attempt_state::{
-    SlurmAttemptEvidence, is_back_in_queue, is_outdated, judge_in_silence, observe,
+    SlurmAttemptEvidence, is_back_in_queue, needs_newer_report, observe_attempt, observe_in_silence,
 };
 use super::occupancy::SlurmOccupancy;
 use super::queue::{self, PartitionLoad, SlurmJob};
@@ -68,7 +68,7 @@ pub(super) struct LatestSlurmReports {
 
 impl LatestSlurmReports {
     /// Returns true if its report on these attempts is still good enough.
-    fn covers(&self, tags: &[AttemptTag], memory: Duration) -> bool {
+    fn is_recent_for(&self, tags: &[AttemptTag], memory: Duration) -> bool {
         let is_fresh = self
             .queue
             .as_ref()
@@ -109,7 +109,11 @@ impl LatestSlurmReports {
     }
 
     /// Returns how much is left of a reservation, if it is known.
-    pub(super) fn left_of(&self, reservation: &str, now: Timestamp) -> Option<DurationMs> {
+    pub(super) fn reservation_time_left(
+        &self,
+        reservation: &str,
+        now: Timestamp,
+    ) -> Option<DurationMs> {
         let span = self.bookings.find_reservation(reservation)?.span;
         Some(span.to.since(span.from.max(now)))
     }
@@ -119,14 +123,14 @@ impl LatestSlurmReports {
     }
 
     /// Returns the processors that our attempts took since its nodes were last looked at.
-    fn taken_since(&self) -> u32 {
+    fn processors_taken_since(&self) -> u32 {
         let then = self.load.map_or(0, |(_, _, ours)| ours);
         used_processors(self.known_jobs()).saturating_sub(then)
     }
 
     /// Estimates the load now: we know what our attempts took and freed since its
     /// nodes were last looked at.
-    fn load_now(&self) -> PartitionLoad {
+    fn estimate_load(&self) -> PartitionLoad {
         let Some((_, load, ours)) = self.load else {
             return PartitionLoad::default();
         };
@@ -210,14 +214,14 @@ impl SlurmPollPlan {
 impl SlurmSite {
     pub(super) async fn status_of(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let memory = Duration::from_millis(self.config.memory.0);
-        let silent = self.lock_answers().recent_silence(memory);
+        let silent = self.lock_reports().recent_silence(memory);
         if let Some(why) = silent {
             return self.read_files_only(tags, why).await;
         }
         let first = {
-            let heard = self.lock_answers();
+            let heard = self.lock_reports();
             let known = heard
-                .covers(tags, memory)
+                .is_recent_for(tags, memory)
                 .then(|| heard.known_jobs().to_vec());
             SlurmPollPlan {
                 known,
@@ -225,7 +229,7 @@ impl SlurmSite {
                 again: false,
             }
         };
-        let (mut status, again) = self.look_once(tags, first).await?;
+        let (mut status, again) = self.poll_once(tags, first).await?;
         if !again.is_empty() {
             // Slurm's report on them is older than their files.
             let second = SlurmPollPlan {
@@ -233,7 +237,7 @@ impl SlurmSite {
                 asks_load: false,
                 again: true,
             };
-            let (second, _) = self.look_once(&again, second).await?;
+            let (second, _) = self.poll_once(&again, second).await?;
             status.attempts.extend(second.attempts);
             status.idle = second.idle;
             status.idle_in = second.idle_in;
@@ -243,7 +247,7 @@ impl SlurmSite {
     }
 
     /// Looks once; also returns the attempts that need a second look.
-    async fn look_once(
+    async fn poll_once(
         &self,
         tags: &[AttemptTag],
         look: SlurmPollPlan,
@@ -254,16 +258,22 @@ impl SlurmSite {
         let limit = self.answer_limit();
         let words: Vec<&str> = look.request_words(&limit).collect();
         let asked_at = Instant::now();
-        let answer = self.agent.send_request(&words, request.complete()).await?;
-        self.note_room(&answer);
+        let answer = self
+            .agent
+            .send_request(&words, request.finish_request())
+            .await?;
+        self.note_disk_room(&answer);
         if let Some(why) = failure_reason(&answer, &limit) {
-            self.lock_answers().silent = Some((Instant::now(), why.clone()));
+            self.lock_reports().silent = Some((Instant::now(), why.clone()));
             return Ok((self.status_in_silence(tags, &answer, why), Vec::new()));
         }
         let again_asked = look.again;
         let mut jobs = self.store_report(&answer, look, asked_at)?;
         let (shown, site_clock, left) = self.read_remains(&answer);
-        jobs.extend(self.accounts_of(&self.find_lost(tags, &jobs, &left)).await);
+        jobs.extend(
+            self.ask_accounting(&self.find_lost_attempts(tags, &jobs, &left))
+                .await,
+        );
         let mut again = Vec::new();
         let mut attempts = BTreeMap::new();
         for tag in tags {
@@ -288,10 +298,10 @@ impl SlurmSite {
                 overdue,
                 asked_again: again_asked,
             };
-            if is_outdated(known) {
+            if needs_newer_report(known) {
                 again.push(*tag);
             }
-            attempts.insert(*tag, observe(known));
+            attempts.insert(*tag, observe_attempt(known));
         }
         // Slurm's own times are by the clock as it is.
         let now = shown.unwrap_or_else(super::steady_now);
@@ -327,13 +337,16 @@ impl SlurmSite {
         tags.iter()
             .for_each(|tag| request.push_line("tag", &tag.to_string()));
         let words = ["status", &self.answer_limit()];
-        let answer = self.agent.send_request(&words, request.complete()).await?;
-        self.note_room(&answer);
+        let answer = self
+            .agent
+            .send_request(&words, request.finish_request())
+            .await?;
+        self.note_disk_room(&answer);
         Ok(self.status_in_silence(tags, &answer, why))
     }
 
     /// Notes whether there is room to begin anything.
-    fn note_room(&self, answer: &SiteAgentAnswer) {
+    fn note_disk_room(&self, answer: &SiteAgentAnswer) {
         let words = answer
             .last_value("room")
             .map(|line| line.split(' ').map(str::parse));
@@ -366,7 +379,7 @@ impl SlurmSite {
             .iter()
             .map(|tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag))))
             .collect();
-        let heard = self.lock_answers();
+        let heard = self.lock_reports();
         let silence = heard.describe_silence(why);
         let attempts = tags
             .iter()
@@ -376,7 +389,7 @@ impl SlurmSite {
                 let settled = exited
                     .get(tag)
                     .is_some_and(|over| over.is_some_and(|over| over > ALONE));
-                (*tag, judge_in_silence(job, evidence, settled, &silence))
+                (*tag, observe_in_silence(job, evidence, settled, &silence))
             })
             .collect();
         let idle = Resources::default();
@@ -401,22 +414,26 @@ impl SlurmSite {
         Option<Timestamp>,
         attempt_remains::LeftAttemptFiles,
     ) {
-        let mut heard = self.lock_answers();
+        let mut heard = self.lock_reports();
         let time = &mut heard.time;
         let shown = time.read_clock(answer);
         let left = attempt_remains::read_remains(answer, &self.config.seal, time);
-        (shown, shown.map(|shown| time.to_steady(shown)), left)
+        (
+            shown,
+            shown.map(|shown| time.to_corrected_time(shown)),
+            left,
+        )
     }
 
     /// Returns for how long the recorded end of an attempt has been seen.
     fn exited_for(&self, tag: AttemptTag, evidence: Option<&WrapperEvidence>) -> Option<Duration> {
         let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
-        note_duration(&mut self.lock_answers().exited, tag, has_exited)
+        note_duration(&mut self.lock_reports().exited, tag, has_exited)
     }
 
     /// Lists attempts that left something, but no recorded end, and that
     /// Slurm does not know any more.
-    fn find_lost(
+    fn find_lost_attempts(
         &self,
         tags: &[AttemptTag],
         jobs: &[SlurmJob],
@@ -451,7 +468,7 @@ impl SlurmSite {
         } else {
             None
         };
-        let mut heard = self.lock_answers();
+        let mut heard = self.lock_reports();
         heard.silent = None;
         let jobs = match look.known {
             None => {
@@ -475,7 +492,7 @@ impl SlurmSite {
         order: &AttemptSubmitRequest,
         submitted: &AcceptedAttempt,
     ) {
-        if let Some((_, jobs)) = &mut self.lock_answers().queue {
+        if let Some((_, jobs)) = &mut self.lock_reports().queue {
             jobs.push(SlurmJob {
                 number: submitted.lrm_id.to_string(),
                 tag: order.tag,
@@ -492,12 +509,12 @@ impl SlurmSite {
 
     /// Makes the next look ask Slurm, because its queue has changed.
     pub(super) fn forget_queue(&self) {
-        self.lock_answers().queue = None;
+        self.lock_reports().queue = None;
     }
 
     /// Makes the next look at this attempt ask Slurm, because it is removed.
     pub(super) fn forget_attempt(&self, tag: AttemptTag) {
-        let mut heard = self.lock_answers();
+        let mut heard = self.lock_reports();
         if let Some((_, jobs)) = &mut heard.queue {
             jobs.retain(|job| job.tag != tag);
         }
@@ -508,17 +525,17 @@ impl SlurmSite {
 
     /// Returns for how long Slurm has run nothing of an attempt.
     fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
-        note_duration(&mut self.lock_over(), tag, is_over)
+        note_duration(&mut self.lock_over_since(), tag, is_over)
     }
 
     /// Returns what one more submission would find: what Slurm has idle, less what already waits
     /// for it, and never more than we may use.
     fn idle_for_submission(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
-        let heard = self.lock_answers();
-        let mut load = heard.load_now();
+        let heard = self.lock_reports();
+        let mut load = heard.estimate_load();
         let bookings = &heard.bookings;
         load.idle = match &self.config.reservation {
-            Some(name) => bookings.idle_in(name, now),
+            Some(name) => bookings.idle_in_reservation(name, now),
             None => {
                 let kept = bookings.reserved_idle(self.config.partition.as_deref(), now);
                 load.idle.saturating_sub(kept)
@@ -539,7 +556,7 @@ impl SlurmSite {
 impl SlurmSite {
     /// Returns the times at which idle resources drop, because others have reserved them.
     fn idle_drops(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
-        let heard = self.lock_answers();
+        let heard = self.lock_reports();
         let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
             return Vec::new();
         };
@@ -564,15 +581,15 @@ impl SlurmSite {
             .as_ref()
             .map(|facts| facts.lanes.clone())
             .unwrap_or_default();
-        let heard = self.lock_answers();
-        let ours = heard.taken_since().saturating_add(waiting);
+        let heard = self.lock_reports();
+        let ours = heard.processors_taken_since().saturating_add(waiting);
         let partitions = lanes
             .partitions
             .into_iter()
             .filter_map(|(name, partition)| {
                 let bookings = &heard.bookings;
-                let idle = match PartitionAccount::reservation_of(&name) {
-                    Some(reservation) => bookings.idle_in(reservation, now),
+                let idle = match PartitionAccount::reservation_in_partition_name(&name) {
+                    Some(reservation) => bookings.idle_in_reservation(reservation, now),
                     None => {
                         let kept = bookings.reserved_idle(Some(&*name), now);
                         heard.loads.get(&name)?.idle.saturating_sub(kept)

@@ -29,7 +29,7 @@ pub(super) struct SlurmJob {
 
 impl SlurmJob {
     /// Describes it as an attempt in the queue.
-    pub(super) fn to_in_queue(&self) -> QueuedAttempt {
+    pub(super) fn to_queued_attempt(&self) -> QueuedAttempt {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
         QueuedAttempt {
             expected: self.start_at,
@@ -220,17 +220,17 @@ mod tests {
 
     const TAG: &str = "cabcdefgh-7-0-1";
 
-    fn line(state: &str, name: &str, comment: &str) -> String {
+    fn squeue_line(state: &str, name: &str, comment: &str) -> String {
         format!("31|{state}|None|8|1795567550|1795567551|N/A|/r s|{name}|{comment}")
     }
 
-    fn read(line: &str) -> Option<SlurmJob> {
+    fn parse_test_job(line: &str) -> Option<SlurmJob> {
         SlurmJob::parse_job(line, "/r s")
     }
 
     #[test]
     fn our_job_is_read_with_what_matters() {
-        let job = read(&line("RUNNING", TAG, TAG)).unwrap();
+        let job = parse_test_job(&squeue_line("RUNNING", TAG, TAG)).unwrap();
         assert_eq!((job.number.as_str(), job.processors), ("31", 8));
         assert_eq!((job.word, job.end_at), (BatchJobState::Running, None));
         assert_eq!(job.submitted_at, Timestamp(1_795_567_550_000));
@@ -252,35 +252,35 @@ mod tests {
             (&*format!("wave.{TAG}."), TAG),
         ]) {
             assert_eq!(
-                read(&line("RUNNING", name, comment)),
+                parse_test_job(&squeue_line("RUNNING", name, comment)),
                 None,
                 "{name} {comment}"
             );
         }
         assert_eq!(
-            SlurmJob::parse_job(&line("RUNNING", TAG, TAG), "/other"),
+            SlurmJob::parse_job(&squeue_line("RUNNING", TAG, TAG), "/other"),
             None,
             "of another site"
         );
         assert_eq!(
-            read("slurm_load_jobs error: Invalid job id specified"),
+            parse_test_job("slurm_load_jobs error: Invalid job id specified"),
             None
         );
-        assert_eq!(read(""), None);
+        assert_eq!(parse_test_job(""), None);
     }
 
     #[test]
     fn a_job_is_ours_if_its_tag_ends_its_name() {
         let named = format!("wave_2-b.{TAG}");
         assert_eq!(
-            read(&line("RUNNING", &named, TAG)),
-            read(&line("RUNNING", TAG, TAG))
+            parse_test_job(&squeue_line("RUNNING", &named, TAG)),
+            parse_test_job(&squeue_line("RUNNING", TAG, TAG))
         );
     }
 
     #[test]
     fn what_is_not_known_to_be_over_may_still_run() {
-        let read = |state: &str| read(&line(state, TAG, TAG)).unwrap().word;
+        let read = |state: &str| parse_test_job(&squeue_line(state, TAG, TAG)).unwrap().word;
         assert_eq!(read("SUSPENDED"), BatchJobState::Running);
         assert_eq!(read("SOMETHING_NEW"), BatchJobState::Running);
         assert_eq!(read("CONFIGURING"), BatchJobState::Waiting);
@@ -341,8 +341,8 @@ mod tests {
     #[test]
     fn waits_for_others_or_a_limit_are_told_from_waits_for_processors() {
         for reason in ["Priority", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"] {
-            let line = line("PENDING", TAG, TAG).replacen("None", reason, 1);
-            let seen = read(&line).unwrap().to_in_queue();
+            let line = squeue_line("PENDING", TAG, TAG).replacen("None", reason, 1);
+            let seen = parse_test_job(&line).unwrap().to_queued_attempt();
             assert_eq!(seen.behind.as_deref(), Some(reason));
             assert_eq!(seen.expected, Some(Timestamp(1_795_567_551_000)));
         }

@@ -1,14 +1,14 @@
 //! Checks whether an account may have Slurm make reservations.
 
-use super::config_value;
-use super::findings::{ClusterFinding, bad, good};
+use super::findings::{ClusterFinding, bad_finding, good_finding};
+use super::slurm_setting;
 use crate::agent::SiteAgentAnswer;
 
 const WHAT: &str = "promises";
 
 /// Describes the right by which the account makes reservations, if it has one.
 fn reserving_right<'a>(answer: &'a SiteAgentAnswer, account: &str) -> Option<&'a str> {
-    let slurms = config_value(answer, "SlurmUser").and_then(|user| user.split('(').next());
+    let slurms = slurm_setting(answer, "SlurmUser").and_then(|user| user.split('(').next());
     if account == "root" || slurms == Some(account) {
         return Some("it is Slurm's own");
     }
@@ -24,21 +24,23 @@ pub(super) fn check_reservations(
     wanted: bool,
 ) -> ClusterFinding {
     match (reserving_right(answer, account), wanted) {
-        (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
+        (Some(right), true) => {
+            good_finding(WHAT, format!("{account} may make reservations ({right})"))
+        }
         (Some(right), false) => {
             let how = "grants_reservations = true in its [[site]] has it promise starts";
-            good(
+            good_finding(
                 WHAT,
                 format!("none; {account} may make reservations ({right}): {how}"),
             )
         }
-        (None, true) => bad(
+        (None, true) => bad_finding(
             WHAT,
             format!("{account} may not make reservations in Slurm"),
             "drop grants_reservations, or ask the cluster's operators for AdminLevel=Operator \
              (sacctmgr modify user)",
         ),
-        (None, false) => good(
+        (None, false) => good_finding(
             WHAT,
             format!("none: {account} may not make reservations in Slurm"),
         ),

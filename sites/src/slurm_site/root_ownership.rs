@@ -63,7 +63,7 @@ impl SlurmSite {
             if root.is_spoiled_file(crate::local_site::root_owner::OWNER) {
                 return Ok(());
             }
-            hold.keep_root(&root, || ours, || Ok(()))
+            hold.ensure_root_lock(&root, || ours, || Ok(()))
         });
         let deadline = std::time::Duration::from_millis(self.config.deadline.0);
         match tokio::time::timeout(deadline, locked).await {
@@ -145,7 +145,9 @@ mod tests {
             {
                 first.take_root().await.unwrap();
             }
-            ChildProcessExecutor::of_this_process().run(command).await
+            ChildProcessExecutor::with_process_environment()
+                .run(command)
+                .await
         }
     }
 
@@ -154,7 +156,7 @@ mod tests {
         let total = Resources::processors(1);
         let mut config = SlurmSiteConfig::new(name, root.into(), total, Vec::new());
         config.owner = Some(InstanceId::from_random(number));
-        SlurmSite::remote(config, Arc::new(RivalExecutor(behind))).unwrap()
+        SlurmSite::with_remote_root(config, Arc::new(RivalExecutor(behind))).unwrap()
     }
 
     #[tokio::test]

@@ -68,7 +68,7 @@ fn round_down(at: Timestamp) -> Timestamp {
 }
 
 impl SlurmReservation {
-    fn to_seen(&self) -> ObservedReservation {
+    fn to_observed(&self) -> ObservedReservation {
         let to = (self.span.to - SLACK).max(self.span.from);
         ObservedReservation {
             span: TimeSpan::new(self.span.from, to),
@@ -100,7 +100,7 @@ fn start_second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
 /// Returns the next time after this at which anything changes.
 fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
     let span = TimeSpan::new(after, cospan_domain::reservation::timeline::FOREVER);
-    let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
+    let found: ControlFlow<Timestamp> = timeline.visit_steps(span, |at, _| {
         if at > after {
             ControlFlow::Break(at)
         } else {
@@ -130,7 +130,7 @@ impl SlurmSite {
             .read_bookings()
             .await?
             .find_reservation(&tag.to_string())
-            .map(SlurmReservation::to_seen))
+            .map(SlurmReservation::to_observed))
     }
 
     async fn read_timetable(&self) -> Result<SlurmForecast, SiteError> {
@@ -230,7 +230,7 @@ impl SlurmSite {
     }
 
     /// Tries one start after the other at which there should be room.
-    async fn search_start(
+    async fn search_reservation(
         &self,
         order: &TaggedReservationRequest,
         table: &SlurmForecast,
@@ -238,7 +238,7 @@ impl SlurmSite {
         let request = &order.request;
         let timeline = &table.timeline;
         let window = request.window;
-        let need = timeline.amounts(&Resources::processors(request.resources.processors));
+        let need = timeline.to_amounts(&Resources::processors(request.resources.processors));
         let Ok(need) = need else {
             return Ok(ReservationAnswer::Never);
         };
@@ -287,9 +287,9 @@ impl SiteReservationCalls for SlurmSite {
         let table = self.read_timetable().await?;
         match table.bookings.find_reservation(&order.tag.to_string()) {
             Some(own) => Ok(ReservationAnswer::Granted {
-                start: own.to_seen().granted_start(order.request.window),
+                start: own.to_observed().granted_start(order.request.window),
             }),
-            None => self.search_start(order, &table).await,
+            None => self.search_reservation(order, &table).await,
         }
     }
 
@@ -347,7 +347,7 @@ impl SiteReservationCalls for SlurmSite {
         let bookings = self.read_bookings().await?;
         let ours = bookings.reserved.iter();
         Ok(ours
-            .filter_map(|booked| Some((booked.tag()?, booked.to_seen())))
+            .filter_map(|booked| Some((booked.tag()?, booked.to_observed())))
             .collect())
     }
 
@@ -356,8 +356,8 @@ impl SiteReservationCalls for SlurmSite {
         let span = TimeSpan::new(span.from.max(now), span.to + SLACK);
         let total = self.usable_total();
         let free = timeline.slots(span, most).into_iter().map(|slot| {
-            let mut free = timeline.kinds().resources(&slot.free);
-            free.cut_to(&total);
+            let mut free = timeline.kinds().to_resources(&slot.free);
+            free.limit_to(&total);
             let to = if slot.span.to > span.to {
                 span.to
             } else {

@@ -44,11 +44,11 @@ const REST: &str = "running 20|5000|(null)|n[0,2]\nrunning 8|12000|course|n0\n\
 
 const SECOND: u64 = 1_000;
 
-fn at(second: u64) -> Timestamp {
+fn at_second(second: u64) -> Timestamp {
     Timestamp(second * SECOND)
 }
 
-fn said(reserved: &[&str]) -> SiteAgentAnswer {
+fn answer_with_reservations(reserved: &[&str]) -> SiteAgentAnswer {
     let lines: Vec<String> = reserved
         .iter()
         .map(|line| format!("reserved {line}\n"))
@@ -58,20 +58,32 @@ fn said(reserved: &[&str]) -> SiteAgentAnswer {
 
 #[test]
 fn reservations_are_read_in_the_layouts_of_several_versions() {
-    let bookings = SlurmOccupancy::from_answer(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmOccupancy::from_answer(&answer_with_reservations(&[PART, THREADS, OLD]));
     let of = |name: &str| bookings.find_reservation(name).unwrap();
     let told = |booked: &SlurmReservation| (booked.span, booked.processors, booked.confirmed);
     assert_eq!(
         told(of(TAG)),
-        (TimeSpan::new(at(10_000), at(13_720)), 16, false)
+        (
+            TimeSpan::new(at_second(10_000), at_second(13_720)),
+            16,
+            false
+        )
     );
     assert_eq!(
         told(of("course")),
-        (TimeSpan::new(at(10_000), at(17_200)), 32, true)
+        (
+            TimeSpan::new(at_second(10_000), at_second(17_200)),
+            32,
+            true
+        )
     );
     assert_eq!(
         told(of("maint")),
-        (TimeSpan::new(at(20_000), at(30_000)), 64, true)
+        (
+            TimeSpan::new(at_second(20_000), at_second(30_000)),
+            64,
+            true
+        )
     );
     assert_eq!(bookings.reserved.len(), 3);
     assert!(of(TAG).is_ours() && !of("course").is_ours());
@@ -86,10 +98,18 @@ fn reservations_are_read_in_the_layouts_of_several_versions() {
 
 #[test]
 fn what_is_reserved_is_nobody_elses_and_counted_once() {
-    let bookings = SlurmOccupancy::from_answer(&said(&[PART, THREADS, OLD]));
-    let now = at(11_000);
-    assert_eq!(bookings.idle_in("course", now), 24, "8 of 32 are in use");
-    assert_eq!(bookings.idle_in("course", at(9_000)), 0, "not begun");
+    let bookings = SlurmOccupancy::from_answer(&answer_with_reservations(&[PART, THREADS, OLD]));
+    let now = at_second(11_000);
+    assert_eq!(
+        bookings.idle_in_reservation("course", now),
+        24,
+        "8 of 32 are in use"
+    );
+    assert_eq!(
+        bookings.idle_in_reservation("course", at_second(9_000)),
+        0,
+        "not begun"
+    );
     assert_eq!(bookings.reserved_idle(None, now), 24 + 16);
     assert_eq!(bookings.reserved_idle(Some("gpu"), now), 0, "other nodes");
     let load = PartitionLoad {
@@ -102,11 +122,15 @@ fn what_is_reserved_is_nobody_elses_and_counted_once() {
             .forecast_timeline(None, load, &Resources::processors(64), now)
             .unwrap();
         timeline
-            .least_free(TimeSpan::new(at(from), at(to)))
+            .least_free(TimeSpan::new(at_second(from), at_second(to)))
             .free_processor_count()
     };
-    assert_eq!(free(at(4_000), 4_000, 4_001), 64 - 20 - 8, "both jobs");
-    assert_eq!(free(at(4_000), 6_000, 9_999), 64 - 8);
+    assert_eq!(
+        free(at_second(4_000), 4_000, 4_001),
+        64 - 20 - 8,
+        "both jobs"
+    );
+    assert_eq!(free(at_second(4_000), 6_000, 9_999), 64 - 8);
     assert_eq!(
         free(now, 11_001, 13_700),
         64 - 32 - 16,
@@ -135,7 +159,7 @@ fn a_line_that_does_not_say_when_or_how_much_is_no_reservation() {
     ] {
         let line = PART.replace(part, odd);
         assert_eq!(
-            SlurmOccupancy::from_answer(&said(&[&line])).reserved,
+            SlurmOccupancy::from_answer(&answer_with_reservations(&[&line])).reserved,
             [],
             "{odd}"
         );
@@ -197,7 +221,7 @@ impl CommandExecutor for ReservingCluster {
     }
 }
 
-fn site(cluster: &Arc<ReservingCluster>) -> SlurmSite {
+fn reserving_site(cluster: &Arc<ReservingCluster>) -> SlurmSite {
     let all = Resources {
         processors: 64,
         others: [("gpus".into(), 4)].into(),
@@ -205,7 +229,7 @@ fn site(cluster: &Arc<ReservingCluster>) -> SlurmSite {
     let name = "there".parse().unwrap();
     let mut config = SlurmSiteConfig::new(name, "/r".into(), all, vec!["/bin/true".into()]);
     config.reservations = true;
-    SlurmSite::remote(config, cluster.clone()).unwrap()
+    SlurmSite::with_remote_root(config, cluster.clone()).unwrap()
 }
 
 fn tag() -> ReservationTag {
@@ -213,7 +237,7 @@ fn tag() -> ReservationTag {
 }
 
 /// 16 processors for an hour.
-fn order(window: StartWindow) -> TaggedReservationRequest {
+fn reservation_request(window: StartWindow) -> TaggedReservationRequest {
     let length = DurationMs::from_secs(3_600);
     let resources = Resources::processors(16);
     let request = ReservationRequest {
@@ -241,9 +265,16 @@ async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
             .replace("=10000", "=30000")
             .replace("=13720", "=33720");
     }
-    let window = StartWindow::new(at(10_000), at(40_000));
-    let answer = site(&cluster).request(&order(window)).await;
-    assert_eq!(answer, Ok(ReservationAnswer::Granted { start: at(30_000) }));
+    let window = StartWindow::new(at_second(10_000), at_second(40_000));
+    let answer = reserving_site(&cluster)
+        .request(&reservation_request(window))
+        .await;
+    assert_eq!(
+        answer,
+        Ok(ReservationAnswer::Granted {
+            start: at_second(30_000)
+        })
+    );
     let asked = cluster.0.lock().unwrap().asked.clone();
     let with = |from: u64| {
         format!(
@@ -258,22 +289,24 @@ async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
 async fn a_search_in_vain_ends_and_names_a_start_after_the_window() {
     let cluster = Arc::new(ReservingCluster::default());
     cluster.0.lock().unwrap().refuses = vec!["Requested nodes are busy"; 100];
-    let window = StartWindow::new(at(10_000), at(90_000));
-    let answer = site(&cluster).request(&order(window)).await;
+    let window = StartWindow::new(at_second(10_000), at_second(90_000));
+    let answer = reserving_site(&cluster)
+        .request(&reservation_request(window))
+        .await;
     let Ok(ReservationAnswer::NotBefore { next }) = answer else {
         panic!("{answer:?}")
     };
-    assert!(next > at(90_000));
+    assert!(next > at_second(90_000));
     assert_eq!(cluster.0.lock().unwrap().asked.len(), 6);
 }
 
 #[tokio::test]
 async fn what_cannot_be_reserved_is_refused_without_asking() {
     let cluster = Arc::new(ReservingCluster::default());
-    let mut order = order(StartWindow::exactly(at(10_000)));
+    let mut order = reservation_request(StartWindow::single_start(at_second(10_000)));
     order.request.resources.others.insert("gpus".into(), 1);
     assert_eq!(
-        site(&cluster).request(&order).await,
+        reserving_site(&cluster).request(&order).await,
         Ok(ReservationAnswer::Never)
     );
     assert_eq!(cluster.0.lock().unwrap().asked, [""; 0]);
@@ -283,8 +316,10 @@ async fn what_cannot_be_reserved_is_refused_without_asking() {
 async fn an_account_without_the_right_is_told_what_to_do() {
     let cluster = Arc::new(ReservingCluster::default());
     cluster.0.lock().unwrap().refuses = vec!["Invalid user id"];
-    let answer = site(&cluster)
-        .request(&order(StartWindow::exactly(at(10_000))))
+    let answer = reserving_site(&cluster)
+        .request(&reservation_request(StartWindow::single_start(at_second(
+            10_000,
+        ))))
         .await;
     let Err(SiteError::Refused(why)) = &answer else {
         panic!("{answer:?}")
@@ -293,7 +328,7 @@ async fn an_account_without_the_right_is_told_what_to_do() {
 }
 
 /// Changes one byte of a line, drops one, or cuts it off there.
-fn mutated(line: &str, number: u64) -> String {
+fn mutate_line(line: &str, number: u64) -> String {
     let random = number
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1)
@@ -310,24 +345,31 @@ fn mutated(line: &str, number: u64) -> String {
 
 #[tokio::test]
 async fn a_garbled_answer_never_becomes_another_grant() {
-    let window = StartWindow::exactly(at(10_000));
+    let window = StartWindow::single_start(at_second(10_000));
     let mut granted = 0;
     let mut refused = 0;
     for number in 0..2_000 {
         let cluster = Arc::new(ReservingCluster::default());
-        let shown = mutated(PART, number);
-        let kept = SlurmOccupancy::from_answer(&said(&[&shown])).reserved.pop();
+        let shown = mutate_line(PART, number);
+        let kept = SlurmOccupancy::from_answer(&answer_with_reservations(&[&shown]))
+            .reserved
+            .pop();
         cluster.0.lock().unwrap().shows = format!("reserved {shown}\n");
-        match site(&cluster).request(&order(window)).await {
+        match reserving_site(&cluster)
+            .request(&reservation_request(window))
+            .await
+        {
             Ok(answer) => {
                 assert_eq!(
                     answer,
-                    ReservationAnswer::Granted { start: at(10_000) },
+                    ReservationAnswer::Granted {
+                        start: at_second(10_000)
+                    },
                     "{shown}"
                 );
                 let kept = kept.unwrap();
                 assert!(
-                    kept.processors >= 16 && kept.span.to >= at(13_720 - 1),
+                    kept.processors >= 16 && kept.span.to >= at_second(13_720 - 1),
                     "{shown}"
                 );
                 granted += 1;

@@ -72,19 +72,19 @@ impl WrapperEvidence {
             state_files::parse_decision(bytes, tag, seal).is_some()
         });
         let perhaps_begun = begun.is_some();
-        let begun_at = parse_found(tag, begun, state_files::parse_begun);
-        let why = parse_found(tag, trouble, state_files::parse_trouble).map(|(why, _)| why);
+        let begun_at = parse_found_file(tag, begun, state_files::parse_begun);
+        let why = parse_found_file(tag, trouble, state_files::parse_trouble).map(|(why, _)| why);
         Ok(Self {
             // No wrapper fails to start what has begun, however little of `begun` there is.
             spoiled: replaced || forged || (why.is_some() && perhaps_begun),
             is_cut,
-            ready: parse_found(tag, ready, state_files::parse_ready),
-            decision: parse_found(tag, decision, |bytes, tag| {
+            ready: parse_found_file(tag, ready, state_files::parse_ready),
+            decision: parse_found_file(tag, decision, |bytes, tag| {
                 state_files::parse_decision(bytes, tag, seal)
             }),
             perhaps_begun,
             begun: begun_at,
-            exit: parse_found(tag, exit, |bytes, tag| {
+            exit: parse_found_file(tag, exit, |bytes, tag| {
                 state_files::parse_exit(bytes, tag, seal)
             }),
             trouble: why,
@@ -92,7 +92,7 @@ impl WrapperEvidence {
     }
 
     /// Summarises the files, as far as it matters for the meaning of an end.
-    pub(crate) fn summarise(&self) -> WrapperFileState {
+    pub(crate) fn file_state(&self) -> WrapperFileState {
         match &self.exit {
             Some((ExitCause::Code(0), _)) => WrapperFileState::Success,
             Some((ExitCause::Signal(TERM | KILL), _)) => WrapperFileState::Killed,
@@ -190,16 +190,16 @@ pub(crate) fn to_observation(
         AttemptEnd::Ended(why) => AttemptObservation::Ended {
             began,
             why,
-            detail: tell_detail(trouble, said),
+            detail: detail_text(trouble, said),
         },
         AttemptEnd::Lost => AttemptObservation::Vanished {
             began,
-            detail: tell_detail(trouble, said),
+            detail: detail_text(trouble, said),
         },
     }
 }
 
-fn tell_detail(trouble: Option<&str>, said: impl Fn() -> String) -> String {
+fn detail_text(trouble: Option<&str>, said: impl Fn() -> String) -> String {
     match trouble {
         Some(why) => format!("{why}; {}", said()),
         None => said(),
@@ -223,7 +223,7 @@ fn is_forged(
     state_files::complete_lines(bytes, tag).is_some() && !counts(bytes)
 }
 
-fn parse_found<T>(
+fn parse_found_file<T>(
     tag: AttemptTag,
     found: Option<FoundStateFile<'_>>,
     parse: impl Fn(&[u8], AttemptTag) -> Option<T>,

@@ -39,7 +39,7 @@ impl AttemptAuthenticator {
     }
 
     /// Needs no words and makes none: for callers that only look.
-    pub fn none() -> Self {
+    pub fn without_words() -> Self {
         Self(None)
     }
 
@@ -51,7 +51,7 @@ impl AttemptAuthenticator {
     }
 
     /// Returns true if a file with this word, or with none, was written by a wrapper or an adapter.
-    pub(crate) fn is_proof(
+    pub(crate) fn accepts_word(
         &self,
         tag: AttemptTag,
         of: AuthenticatedWordKind,
@@ -97,22 +97,22 @@ mod tests {
         });
         let distinct: std::collections::BTreeSet<_> = words.as_flattened().iter().collect();
         assert_eq!(distinct.len(), 6);
-        assert!(seal.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
-        assert!(!seal.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][1].as_deref()));
-        assert!(!seal.is_proof(tags[0], AuthenticatedWordKind::Exit, None));
+        assert!(seal.accepts_word(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
+        assert!(!seal.accepts_word(tags[0], AuthenticatedWordKind::Exit, words[0][1].as_deref()));
+        assert!(!seal.accepts_word(tags[0], AuthenticatedWordKind::Exit, None));
         let other = AttemptAuthenticator::new([8; 32], JobId(3));
-        assert!(!other.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
+        assert!(!other.accepts_word(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
     }
 
     #[test]
     fn attempts_from_before_there_were_words_need_none() {
         let seal = AttemptAuthenticator::new([7; 32], JobId(6));
-        assert!(seal.is_proof(
+        assert!(seal.accepts_word(
             "cabcdefgh-5-0-9".parse().unwrap(),
             AuthenticatedWordKind::Exit,
             None
         ));
-        assert!(!seal.is_proof(
+        assert!(!seal.accepts_word(
             "cabcdefgh-6-0-1".parse().unwrap(),
             AuthenticatedWordKind::Exit,
             None

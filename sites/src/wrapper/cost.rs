@@ -51,12 +51,12 @@ impl WrapperCost {
 /// Something could not be started, or a payload did not succeed.
 pub fn measure_cost(root: &Path, length: Duration, shell: &str) -> Result<WrapperCost> {
     let bench = WrapperBench::new(root, shell.to_owned())?;
-    let (times, spawn_per_s) = repeat_for(1, length, &time_bare)?;
+    let (times, spawn_per_s) = repeat_on_threads(1, length, &time_bare_program)?;
     let bare_program_ms = median_ms(times);
     let mut per_s = Vec::new();
     let mut wrapper_ms = 0.0;
     for at_once in [1, 2, 4, 8] {
-        let (times, rate) = repeat_for(at_once, length, &|| bench.time_wrapped())?;
+        let (times, rate) = repeat_on_threads(at_once, length, &|| bench.time_wrapper())?;
         if at_once == 1 {
             wrapper_ms = median_ms(times) - bare_program_ms;
         }
@@ -92,7 +92,7 @@ impl WrapperBench {
     }
 
     /// Prepares, spawns, opens the gate and waits; returns the time from spawn to end.
-    fn time_wrapped(&self) -> Result<Duration> {
+    fn time_wrapper(&self) -> Result<Duration> {
         let job = JobId(self.made.fetch_add(1, Ordering::Relaxed));
         let component = ComponentIndex(0);
         let attempt = Attempt(1);
@@ -102,7 +102,7 @@ impl WrapperBench {
             component,
             attempt,
         };
-        self.write_spool(tag)?;
+        self.write_parameter_files(tag)?;
         let directory = self.root.join("attempts").join(tag.to_string());
         let started = Instant::now();
         let mut child = Command::new(&self.shell)
@@ -122,7 +122,7 @@ impl WrapperBench {
         fs::create_dir(directory.join("work"))?;
         fs::write(
             directory.join("go.tmp"),
-            encode_go(tag, &open_decision(), Timestamp(0), None),
+            encode_go(tag, &go_decision(), Timestamp(0), None),
         )?;
         fs::hard_link(directory.join("go.tmp"), directory.join("decision"))?;
         if let Some(pid) = Pid::from_raw(child.id().try_into()?) {
@@ -131,13 +131,13 @@ impl WrapperBench {
         child.wait()?;
         let took = started.elapsed();
         let exit = fs::read(directory.join("exit"))?;
-        match state_files::parse_exit(&exit, tag, &bench_seal()) {
+        match state_files::parse_exit(&exit, tag, &bench_authenticator()) {
             Some(ExitCause::Code(0)) => Ok(took),
             other => Err(format!("{tag} ended as {other:?}").into()),
         }
     }
 
-    fn write_spool(&self, tag: AttemptTag) -> Result<()> {
+    fn write_parameter_files(&self, tag: AttemptTag) -> Result<()> {
         let spool = self.root.join("spool").join(tag.to_string());
         fs::create_dir(&spool)?;
         let command = parameters::PayloadCommand {
@@ -159,17 +159,17 @@ impl WrapperBench {
         };
         Ok(fs::write(
             spool.join("params"),
-            command.encode_parameters(tag, &pace, &bench_seal()),
+            command.encode_parameters(tag, &pace, &bench_authenticator()),
         )?)
     }
 }
 
 /// Makes a seal as in production.
-fn bench_seal() -> AttemptAuthenticator {
+fn bench_authenticator() -> AttemptAuthenticator {
     AttemptAuthenticator::new([0; 32], JobId(0))
 }
 
-fn open_decision() -> GoDecision {
+fn go_decision() -> GoDecision {
     GoDecision {
         round: Round(1),
         epoch: Epoch(1),
@@ -180,7 +180,7 @@ fn open_decision() -> GoDecision {
     }
 }
 
-fn time_bare() -> Result<Duration> {
+fn time_bare_program() -> Result<Duration> {
     let started = Instant::now();
     Command::new("/bin/true")
         .stdin(Stdio::null())
@@ -191,7 +191,7 @@ fn time_bare() -> Result<Duration> {
 }
 
 /// Runs `one` again and again on `at_once` threads; returns the times of all, and the rate.
-fn repeat_for(
+fn repeat_on_threads(
     at_once: usize,
     length: Duration,
     one: &(impl Fn() -> Result<Duration> + Sync),

@@ -139,7 +139,7 @@ impl PayloadCommand {
         self.arguments
             .iter()
             .for_each(|argument| push_value(&mut out, "arg", argument));
-        push_end(&mut out, tag);
+        push_end_line(&mut out, tag);
         out
     }
 }
@@ -166,7 +166,7 @@ pub struct PlacedInput {
 
 /// Returns the path of the staged executable below the attempt's directory: the program sees a name
 /// like the one its user gave it.
-pub fn staged_program(order: &AttemptSubmitRequest) -> Option<String> {
+pub fn staged_program_path(order: &AttemptSubmitRequest) -> Option<String> {
     order.staged_executable?;
     let name = match &order.program.executable {
         ExecutableSource::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
@@ -192,14 +192,14 @@ pub(crate) struct WrapperParameterFiles {
 }
 
 /// Makes the files for the wrapper of a request, at a site with this root.
-pub(crate) fn files_for(
+pub(crate) fn make_parameter_files(
     order: &AttemptSubmitRequest,
     root: &Path,
     pace: &WrapperTimings,
     seal: &AttemptAuthenticator,
 ) -> WrapperParameterFiles {
     let tag = order.tag;
-    let program = staged_program(order);
+    let program = staged_program_path(order);
     let staged = program
         .as_ref()
         .map(|p| root.join("attempts").join(tag.to_string()).join(p));
@@ -264,7 +264,7 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
     outputs
         .iter()
         .for_each(|path| push_value(&mut out, "output", path.as_str().as_bytes()));
-    push_end(&mut out, tag);
+    push_end_line(&mut out, tag);
     out
 }
 
@@ -281,7 +281,7 @@ pub fn encode_go(
     if let Some(start_by) = start_by {
         push_line(&mut out, "start_by", &start_by.to_string());
     }
-    push_end(&mut out, tag);
+    push_end_line(&mut out, tag);
     out
 }
 
@@ -321,20 +321,20 @@ fn go_lines(go: &GoDecision) -> Vec<u8> {
 
 /// Formats the decision `void`.
 pub fn encode_void(tag: AttemptTag, seal: &AttemptAuthenticator) -> Vec<u8> {
-    let mut out = first_of_void(tag, seal).into_bytes();
+    let mut out = void_first_line(tag, seal).into_bytes();
     out.extend_from_slice(b"\nby adapter\n");
-    push_end(&mut out, tag);
+    push_end_line(&mut out, tag);
     out
 }
 
 /// Returns the first line of the decision `void`.
-pub(crate) fn first_of_void(tag: AttemptTag, seal: &AttemptAuthenticator) -> String {
+pub(crate) fn void_first_line(tag: AttemptTag, seal: &AttemptAuthenticator) -> String {
     let word = seal.make_word(tag, AuthenticatedWordKind::Void);
     word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))
 }
 
 /// Ends a state file, so that it counts.
-pub(crate) fn push_end(out: &mut Vec<u8>, tag: AttemptTag) {
+pub(crate) fn push_end_line(out: &mut Vec<u8>, tag: AttemptTag) {
     push_line(out, "end", &tag.to_string());
 }
 

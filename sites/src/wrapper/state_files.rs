@@ -68,12 +68,12 @@ pub fn parse_ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
         boot: find_field(&lines, "boot")?.to_owned(),
         job: find_field(&lines, "job").map(str::to_owned),
         nodes: find_field(&lines, "nodes")
-            .filter(|list| is_list(list))
+            .filter(|list| is_node_list(list))
             .map(str::to_owned),
     })
 }
 
-fn is_list(nodes: &str) -> bool {
+fn is_node_list(nodes: &str) -> bool {
     (1..=NODES_MAX).contains(&nodes.len())
         && nodes
             .chars()
@@ -86,11 +86,11 @@ pub fn parse_decision(
     tag: AttemptTag,
     seal: &AttemptAuthenticator,
 ) -> Option<GateState> {
-    parse_verdict_line(complete_lines(bytes, tag)?.first()?, tag, seal)
+    parse_decision_line(complete_lines(bytes, tag)?.first()?, tag, seal)
 }
 
 /// Parses the first line of a decision.
-pub(crate) fn parse_verdict_line(
+pub(crate) fn parse_decision_line(
     line: &str,
     tag: AttemptTag,
     seal: &AttemptAuthenticator,
@@ -99,7 +99,7 @@ pub(crate) fn parse_verdict_line(
     match words.next()? {
         "go" => Some(GateState::Opened),
         "void" => seal
-            .is_proof(tag, AuthenticatedWordKind::Void, words.next())
+            .accepts_word(tag, AuthenticatedWordKind::Void, words.next())
             .then_some(GateState::Voided),
         _ => None,
     }
@@ -113,7 +113,7 @@ pub fn parse_begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessIdentity> {
 /// Parses `exit`; `None` also for one without its word.
 pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &AttemptAuthenticator) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
-    if !seal.is_proof(tag, AuthenticatedWordKind::Exit, find_field(&lines, "word")) {
+    if !seal.accepts_word(tag, AuthenticatedWordKind::Exit, find_field(&lines, "word")) {
         return None;
     }
     let mut words = find_field(&lines, "cause")?.split(' ');
@@ -243,7 +243,11 @@ mod tests {
     fn each_way_to_end_is_read_as_what_it_is() {
         let read = |cause: &str| {
             let text = format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n");
-            parse_exit(text.as_bytes(), tag(), &AttemptAuthenticator::none())
+            parse_exit(
+                text.as_bytes(),
+                tag(),
+                &AttemptAuthenticator::without_words(),
+            )
         };
         assert_eq!(read("code 3"), Some(ExitCause::Code(3)));
         assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));

@@ -28,9 +28,9 @@ fn user(path: &str) -> FilePlace {
 }
 
 fn inspect(area: &FileArea, place: &FilePlace) -> InspectionStatus {
-    area.start_inspect(place).unwrap();
+    area.start_inspection(place).unwrap();
     loop {
-        match area.inspect_status(place).unwrap() {
+        match area.inspection_status(place).unwrap() {
             InspectionStatus::Running { .. } => std::thread::yield_now(),
             over => return over,
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cospan_domain::ids::InstanceId;
-use cospan_sites::contract::tag;
+use cospan_sites::contract::attempt_tag;
 use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::SiteAttemptCalls;
 use cospan_sites::remove_tree;
@@ -31,7 +31,9 @@ fn await_empty(directory: &Path) {
 
 /// An attempt that left so many levels below its work directory.
 fn leave(fixture: &LocalSiteFixture, job: u64, levels: usize) {
-    let attempt = fixture.root().join(format!("attempts/{}", tag(job)));
+    let attempt = fixture
+        .root()
+        .join(format!("attempts/{}", attempt_tag(job)));
     leaf(&grow(&attempt.join("work"), levels), "result");
 }
 
@@ -42,7 +44,7 @@ async fn attempt_with_ten_thousand_nested_directories_is_removed() {
     leave(&fixture, 1, DEEP);
     leave(&fixture, 2, 1_201);
     for job in [1, 2] {
-        fixture.site.remove_attempt(tag(job)).await.unwrap();
+        fixture.site.remove_attempt(attempt_tag(job)).await.unwrap();
     }
     assert_eq!(fixture.site.list_attempts().await.unwrap(), []);
     await_empty(&fixture.root().join("gone"));
@@ -52,10 +54,12 @@ async fn attempt_with_ten_thousand_nested_directories_is_removed() {
 async fn attempt_with_many_files_is_gone_at_once_and_removed_in_the_end() {
     let _few = limit_descriptors();
     let fixture = LocalSiteFixture::new();
-    let work = fixture.root().join(format!("attempts/{}/work", tag(1)));
+    let work = fixture
+        .root()
+        .join(format!("attempts/{}/work", attempt_tag(1)));
     let at = grow(&work, 1);
     (0..20_000).for_each(|n| leaf(&at, &n.to_string()));
-    fixture.site.remove_attempt(tag(1)).await.unwrap();
+    fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
     assert_eq!(fixture.site.list_attempts().await.unwrap(), []);
     await_empty(&fixture.root().join("gone"));
 }
@@ -118,9 +122,9 @@ async fn attempt_whose_directory_is_closed_is_removed() {
     let _few = limit_descriptors();
     let fixture = LocalSiteFixture::anywhere();
     leave(&fixture, 1, 3);
-    let attempt = fixture.root().join(format!("attempts/{}", tag(1)));
+    let attempt = fixture.root().join(format!("attempts/{}", attempt_tag(1)));
     fs::set_permissions(&attempt, fs::Permissions::from_mode(0o000)).unwrap();
-    fixture.site.remove_attempt(tag(1)).await.unwrap();
+    fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
     await_empty(&fixture.root().join("gone"));
 }
 

@@ -7,10 +7,10 @@ use crate::world::{World, limited, noise, order, wait_for};
 
 /// An order for a part of a user's file at `a`.
 fn chunk(of: Content, part: ComponentFilePart, path: &str) -> CopyRequest {
-    let chunk = FileChunk::of_part(of, part);
+    let chunk = FileChunk::for_part(of, part);
     CopyRequest {
         chunk: Some(chunk),
-        ..order(chunk.content(), path)
+        ..order(chunk.as_content(), path)
     }
 }
 

@@ -205,7 +205,10 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
     let world = World::new();
     world.file("x", b"abc");
     let place = user("x");
-    assert_eq!(world.a.inspect_status(&place), Ok(InspectionStatus::Absent));
+    assert_eq!(
+        world.a.inspection_status(&place),
+        Ok(InspectionStatus::Absent)
+    );
     assert_eq!(inspected(&world.a, &place).content, content(b"abc"));
     world.file("x", b"abcd");
     assert_eq!(
@@ -213,8 +216,11 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         content(b"abcd"),
         "found out anew"
     );
-    world.a.forget_inspect(&place).unwrap();
-    assert_eq!(world.a.inspect_status(&place), Ok(InspectionStatus::Absent));
+    world.a.forget_inspection(&place).unwrap();
+    assert_eq!(
+        world.a.inspection_status(&place),
+        Ok(InspectionStatus::Absent)
+    );
     let missing = inspect(&world.a, &FilePlace::Store(content(b"none").digest));
     assert!(
         matches!(missing, InspectionStatus::Failed(SiteError::Refused(_))),
@@ -231,8 +237,8 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         .unwrap()
         .set_len(4 << 40)
         .unwrap();
-    world.a.start_inspect(&user("huge")).unwrap();
-    let running = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
+    world.a.start_inspection(&user("huge")).unwrap();
+    let running = wait_for(|| match world.a.inspection_status(&user("huge")).unwrap() {
         InspectionStatus::Running(so_far) if so_far.done == Bytes(0) => None,
         other => Some(other),
     });
@@ -251,7 +257,7 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         agent["pid"].as_i64().unwrap().try_into().unwrap(),
         Signal::KILL,
     );
-    let killed = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
+    let killed = wait_for(|| match world.a.inspection_status(&user("huge")).unwrap() {
         InspectionStatus::Running { .. } => None,
         other => Some(other),
     });
@@ -269,15 +275,15 @@ fn an_inspecting_agent_ends_with_whoever_started_it() {
         .unwrap()
         .set_len(4 << 40)
         .unwrap();
-    world.a.start_inspect(&place).unwrap();
+    world.a.start_inspection(&place).unwrap();
     let another = area(&world.path("a"), vec![agent()]);
     assert!(matches!(
-        another.inspect_status(&place),
+        another.inspection_status(&place),
         Ok(InspectionStatus::Running(_))
     ));
     // As when its process ends, this closes the pipe.
     drop(world.a);
-    wait_for(|| match another.inspect_status(&place).unwrap() {
+    wait_for(|| match another.inspection_status(&place).unwrap() {
         InspectionStatus::Running(_) => None,
         InspectionStatus::Failed(SiteError::NotSent(why)) => Some(why),
         other => panic!("{other:?}"),

@@ -170,9 +170,9 @@ pub(crate) fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 
 /// Lets an area find out what a file is.
 pub(crate) fn inspect(area: &FileArea, place: &FilePlace) -> InspectionStatus {
-    area.start_inspect(place).unwrap();
+    area.start_inspection(place).unwrap();
     wait_for(|| {
-        Some(area.inspect_status(place).unwrap())
+        Some(area.inspection_status(place).unwrap())
             .filter(|status: &InspectionStatus| !matches!(status, InspectionStatus::Running { .. }))
     })
 }

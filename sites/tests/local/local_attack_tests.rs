@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::AttemptTag;
 use cospan_sites::contract::{
-    PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, order, script, start,
-    tag,
+    PATIENCE, SiteFixture, attempt_tag, await_exit, await_idle, await_observation, await_printed,
+    script_program, start_attempt, submit_request,
 };
 use cospan_sites::port::{
     AttemptObservation, ExitCause, Gate, GateDecision, GateState, SiteAttemptCalls, SiteEndReason,
@@ -20,9 +20,13 @@ const WAITS: &str = "echo forged; while ! [ -e stop ]; do sleep 0.05; done";
 /// Starts a payload that does this first and then waits.
 async fn begun(fixture: &LocalSiteFixture, first: &str) -> AttemptTag {
     let text = format!("{first}; {WAITS}; exit 3");
-    start(&*fixture.site, &order(tag(1), script(&text))).await;
-    await_printed(&*fixture.site, tag(1), "forged").await;
-    tag(1)
+    start_attempt(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program(&text)),
+    )
+    .await;
+    await_printed(&*fixture.site, attempt_tag(1), "forged").await;
+    attempt_tag(1)
 }
 
 const FORGED_EXIT: &str = r"printf 'cause code 0\nran 1\nend %s\n' $COSPAN_TAG > ../exit";
@@ -35,7 +39,7 @@ async fn what_a_payload_says_of_its_end_counts_for_nothing_while_it_runs() {
         let tag = begun(&fixture, forged).await;
         // Also for one who has not seen it before.
         for site in [fixture.site.clone() as _, fixture.reopened()] {
-            let seen = await_seen(&*site, tag, |_| true).await;
+            let seen = await_observation(&*site, tag, |_| true).await;
             assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
         }
         let decided = fixture.site.decide_gate(tag, &GateDecision::Void).await;
@@ -51,7 +55,7 @@ async fn a_payload_that_kills_its_wrapper_and_claims_success_has_none() {
         let fixture = LocalSiteFixture::new();
         let tag = begun(&fixture, forged).await;
         signal(pid_in(&fixture, tag, "ready"), Signal::KILL);
-        let seen = await_seen(&*fixture.site, tag, |seen: &AttemptObservation| {
+        let seen = await_observation(&*fixture.site, tag, |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
@@ -96,17 +100,23 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             let text = format!(
                 "echo begun; until [ -e go ]; do sleep 0.02; done; {obstacle}; exec sleep 300"
             );
-            start(&*fixture.site, &order(tag(1), script(&text))).await;
-            await_printed(&*fixture.site, tag(1), "begun").await;
+            start_attempt(
+                &*fixture.site,
+                &submit_request(attempt_tag(1), script_program(&text)),
+            )
+            .await;
+            await_printed(&*fixture.site, attempt_tag(1), "begun").await;
             std::fs::write(
-                fixture.root().join(format!("attempts/{}/work/go", tag(1))),
+                fixture
+                    .root()
+                    .join(format!("attempts/{}/work/go", attempt_tag(1))),
                 "",
             )
             .unwrap();
             await_that(|| asleep(&fixture)).await;
             // Whoever looks at it afresh has nothing but its files.
             for site in [fixture.site.clone() as _, fixture.reopened()] {
-                let seen = await_seen(&*site, tag(1), |_| true).await;
+                let seen = await_observation(&*site, attempt_tag(1), |_| true).await;
                 let goes_on = matches!(
                     seen,
                     AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
@@ -114,8 +124,8 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
                 assert!(goes_on, "after {obstacle:?}: {seen:?}");
             }
             let site = fixture.reopened();
-            site.cancel(tag(1), None).await.unwrap();
-            await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+            site.cancel(attempt_tag(1), None).await.unwrap();
+            await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
                 matches!(
                     seen,
                     AttemptObservation::Exited(_) | AttemptObservation::Ended { .. }
@@ -123,7 +133,7 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             })
             .await;
             await_idle(&*site, 8).await;
-            site.remove_attempt(tag(1)).await.unwrap();
+            site.remove_attempt(attempt_tag(1)).await.unwrap();
             assert_eq!(
                 site.list_attempts().await.unwrap(),
                 [],
@@ -142,10 +152,16 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             }
             let fixture = LocalSiteFixture::anywhere();
             let text = format!("sleep 0.1; {obstacle}; kill -KILL $PPID; sleep 300");
-            start(&*fixture.site, &order(tag(1), script(&text))).await;
-            let seen = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
-                matches!(seen, AttemptObservation::Ended { .. })
-            })
+            start_attempt(
+                &*fixture.site,
+                &submit_request(attempt_tag(1), script_program(&text)),
+            )
+            .await;
+            let seen = await_observation(
+                &*fixture.site,
+                attempt_tag(1),
+                |seen: &AttemptObservation| matches!(seen, AttemptObservation::Ended { .. }),
+            )
             .await;
             let AttemptObservation::Ended {
                 why: SiteEndReason::Spoiled,
@@ -154,7 +170,7 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             else {
                 panic!("after {obstacle:?}: {seen:?}")
             };
-            fixture.site.remove_attempt(tag(1)).await.unwrap();
+            fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
         }
     });
 }
@@ -217,18 +233,25 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
     ];
     for (deed, expected) in deeds {
         let fixture = LocalSiteFixture::new();
-        start(
+        start_attempt(
             &*fixture.site,
-            &order(tag(1), script(&format!("sleep 0.1; {deed}"))),
+            &submit_request(
+                attempt_tag(1),
+                script_program(&format!("sleep 0.1; {deed}")),
+            ),
         )
         .await;
         for _ in 0..3 {
-            let seen = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
-                matches!(
-                    seen,
-                    AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. }
-                )
-            })
+            let seen = await_observation(
+                &*fixture.site,
+                attempt_tag(1),
+                |seen: &AttemptObservation| {
+                    matches!(
+                        seen,
+                        AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. }
+                    )
+                },
+            )
             .await;
             let AttemptObservation::Ended {
                 began: true, why, ..
@@ -240,9 +263,9 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         }
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
         await_idle(&*fixture.site, 8).await;
-        fixture.site.remove_attempt(tag(1)).await.unwrap();
+        fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
         assert_eq!(
-            await_seen(&*fixture.site, tag(1), |_| true).await,
+            await_observation(&*fixture.site, attempt_tag(1), |_| true).await,
             AttemptObservation::Absent
         );
     }
@@ -251,11 +274,14 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrapper_that_its_payload_stopped_goes_on() {
     let fixture = LocalSiteFixture::new();
-    start(
+    start_attempt(
         &*fixture.site,
-        &order(tag(1), script("kill -STOP $PPID; exit 3")),
+        &submit_request(attempt_tag(1), script_program("kill -STOP $PPID; exit 3")),
     )
     .await;
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
+    assert_eq!(
+        await_exit(&*fixture.site, attempt_tag(1)).await,
+        ExitCause::Code(3)
+    );
     await_idle(&*fixture.site, 8).await;
 }

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
-use cospan_sites::contract::{PATIENCE, await_exit, bring_to_gate, go, order, script, start, tag};
+use cospan_sites::contract::{
+    PATIENCE, attempt_tag, await_exit, bring_to_gate, go_decision, script_program, start_attempt,
+    submit_request,
+};
 use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::{ExitCause, Gate};
 
@@ -19,23 +22,38 @@ fn fixture() -> LocalSiteFixture {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_its_gate_an_attempt_is_one_process() {
     let fixture = fixture();
-    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 3"))).await;
+    bring_to_gate(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program("exit 3")),
+    )
+    .await;
     let started = Instant::now();
     while processes_naming(&fixture.root().join("attempts")).len() != 1 {
         assert!(started.elapsed() < PATIENCE, "others wait beside it");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
+    fixture
+        .site
+        .decide_gate(attempt_tag(1), &go_decision())
+        .await
+        .unwrap();
+    assert_eq!(
+        await_exit(&*fixture.site, attempt_tag(1)).await,
+        ExitCause::Code(3)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_attempt_of_many_is_called() {
     let fixture = fixture();
     for job in 1..=40 {
-        start(&*fixture.site, &order(tag(job), script("exit 0"))).await;
+        start_attempt(
+            &*fixture.site,
+            &submit_request(attempt_tag(job), script_program("exit 0")),
+        )
+        .await;
         assert_eq!(
-            await_exit(&*fixture.site, tag(job)).await,
+            await_exit(&*fixture.site, attempt_tag(job)).await,
             ExitCause::Code(0)
         );
     }
@@ -45,10 +63,21 @@ async fn every_attempt_of_many_is_called() {
 async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
     let fixture = fixture();
     let first = LocalSite::new(fixture.config()).unwrap();
-    bring_to_gate(&first, &order(tag(1), script("exit 3"))).await;
+    bring_to_gate(
+        &first,
+        &submit_request(attempt_tag(1), script_program("exit 3")),
+    )
+    .await;
     drop(first);
-    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
+    fixture
+        .site
+        .decide_gate(attempt_tag(1), &go_decision())
+        .await
+        .unwrap();
+    assert_eq!(
+        await_exit(&*fixture.site, attempt_tag(1)).await,
+        ExitCause::Code(3)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +96,18 @@ async fn an_attempt_whose_shell_hears_no_bell_is_called_through_busybox() {
         config.poll = DurationMs::from_secs(600);
         config.shell = shell;
     });
-    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 3"))).await;
-    fixture.site.decide_gate(tag(1), &go()).await.unwrap();
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
+    bring_to_gate(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program("exit 3")),
+    )
+    .await;
+    fixture
+        .site
+        .decide_gate(attempt_tag(1), &go_decision())
+        .await
+        .unwrap();
+    assert_eq!(
+        await_exit(&*fixture.site, attempt_tag(1)).await,
+        ExitCause::Code(3)
+    );
 }

@@ -6,7 +6,9 @@ use cospan_domain::reservation::{
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, await_idle, bring_to_gate, script_program, submit_request,
+};
 use cospan_sites::port::{
     AttemptSubmitRequest, Site, SiteAttemptCalls, SiteError, SiteReservationCalls,
     TaggedReservationRequest,
@@ -18,7 +20,7 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const FOREVER: Timestamp = Timestamp(u64::MAX);
 
 fn reservation(job: u64) -> ReservationTag {
-    let attempt = tag(job);
+    let attempt = attempt_tag(job);
     ReservationTag {
         instance: attempt.instance,
         job: attempt.job,
@@ -64,7 +66,7 @@ fn attempt(job: u64, processors: u32, length: DurationMs) -> AttemptSubmitReques
         resources: Resources::processors(processors),
         wall_time: length,
         hold_max: length,
-        ..order(tag(job), script("exit 0"))
+        ..submit_request(attempt_tag(job), script_program("exit 0"))
     }
 }
 
@@ -93,7 +95,7 @@ async fn what_is_reserved_is_kept_for_its_owner_and_for_nobody_else() {
         2,
         "counted once"
     );
-    fixture.site.cancel(tag(1), None).await.unwrap();
+    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(fixture.site.release(reservation(1)).await, Ok(true));
     await_idle(&*fixture.site, 8).await;
 }
@@ -104,7 +106,7 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
     let soon = clock(&*fixture.site).await + DurationMs::from_secs(600);
     let answer = fixture
         .site
-        .request(&wanted(1, 6, StartWindow::exactly(soon)))
+        .request(&wanted(1, 6, StartWindow::single_start(soon)))
         .await;
     assert_eq!(answer, Ok(ReservationAnswer::Granted { start: soon }));
     assert_eq!(
@@ -132,7 +134,7 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
         "its time has not come: {early:?}"
     );
     for job in [3, 4] {
-        fixture.site.cancel(tag(job), None).await.unwrap();
+        fixture.site.cancel(attempt_tag(job), None).await.unwrap();
     }
     await_idle(&*fixture.site, 8).await;
 }
@@ -156,14 +158,14 @@ async fn what_runs_is_not_promised_before_it_must_have_ended() {
         matches!(answer, Ok(ReservationAnswer::Granted { .. })),
         "{answer:?}"
     );
-    fixture.site.cancel(tag(1), None).await.unwrap();
+    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
     let fixture = LocalSiteFixture::new();
     let later = clock(&*fixture.site).await + HOUR;
-    let order = wanted(1, 8, StartWindow::exactly(later));
+    let order = wanted(1, 8, StartWindow::single_start(later));
     let granted = Ok(ReservationAnswer::Granted { start: later });
     assert_eq!(fixture.site.request(&order).await, granted);
     let site = fixture.reopened();
@@ -179,7 +181,7 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
         (TimeSpan::new(later, later + HOUR), false)
     );
     assert_eq!(again.list().await.unwrap().len(), 1);
-    let moved = wanted(1, 4, StartWindow::exactly(later + HOUR));
+    let moved = wanted(1, 4, StartWindow::single_start(later + HOUR));
     let moved = TaggedReservationRequest { number: 2, ..moved };
     let granted = Ok(Some(ReservationAnswer::Granted {
         start: later + HOUR,
@@ -217,7 +219,7 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reservation_that_nobody_confirms_ends_by_itself() {
     let fixture = LocalSiteFixture::new();
-    let later = StartWindow::exactly(clock(&*fixture.site).await + HOUR);
+    let later = StartWindow::single_start(clock(&*fixture.site).await + HOUR);
     let shortly = DurationMs(20);
     let order = TaggedReservationRequest {
         keep_for: shortly,

@@ -5,7 +5,8 @@ use std::path::Path;
 use cospan_domain::ids::InstanceId;
 use cospan_domain::units::Timestamp;
 use cospan_sites::contract::{
-    PATIENCE, SiteFixture, await_printed, await_seen, order, script, start, tag,
+    PATIENCE, SiteFixture, attempt_tag, await_observation, await_printed, script_program,
+    start_attempt, submit_request,
 };
 use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::{AttemptObservation, SiteAttemptCalls};
@@ -91,7 +92,7 @@ async fn a_root_that_was_away_is_taken_when_it_comes_back() {
 async fn what_a_removal_left_that_was_cut_off_is_removed_at_the_next_start() {
     let fixture = LocalSiteFixture::new();
     let gone = fixture.root().join("gone");
-    let left = gone.join(format!("{}.4711-0", tag(1)));
+    let left = gone.join(format!("{}.4711-0", attempt_tag(1)));
     std::fs::create_dir_all(left.join("work/deep/deeper")).unwrap();
     std::fs::write(left.join("work/deep/output"), "x").unwrap();
     std::fs::write(gone.join("4711-1.tmp"), "x").unwrap();
@@ -116,21 +117,27 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     let fixture = LocalSiteFixture::new();
     let submitted = std::time::Instant::now();
     let waits = "echo begun; while :; do sleep 0.05; done";
-    start(&*fixture.site, &order(tag(1), script(waits))).await;
-    await_printed(&*fixture.site, tag(1), "begun").await;
+    start_attempt(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program(waits)),
+    )
+    .await;
+    await_printed(&*fixture.site, attempt_tag(1), "begun").await;
     // The clock of now is an hour ahead of the one that the wrapper wrote by.
-    let file = fixture.root().join(format!("attempts/{}/begun", tag(1)));
+    let file = fixture
+        .root()
+        .join(format!("attempts/{}/begun", attempt_tag(1)));
     let file = std::fs::File::options().append(true).open(file).unwrap();
     file.set_modified(std::time::SystemTime::now() - HOUR)
         .unwrap();
     let next = fixture.reopened();
-    await_seen(&*next, tag(1), |seen: &AttemptObservation| {
+    await_observation(&*next, attempt_tag(1), |seen: &AttemptObservation| {
         matches!(seen, AttemptObservation::Begun(_))
     })
     .await;
     let told = async || {
-        let status = next.status(&[tag(1)]).await.unwrap();
-        let Some(AttemptObservation::Begun(begun)) = status.attempts.get(&tag(1)) else {
+        let status = next.status(&[attempt_tag(1)]).await.unwrap();
+        let Some(AttemptObservation::Begun(begun)) = status.attempts.get(&attempt_tag(1)) else {
             panic!("{:?}", status.attempts);
         };
         (status.site_clock.unwrap(), begun.at)
@@ -142,5 +149,5 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
         "it ran for {ran} ms"
     );
     assert_eq!(told().await.1, at, "the same at each look");
-    next.cancel(tag(1), None).await.unwrap();
+    next.cancel(attempt_tag(1), None).await.unwrap();
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cospan_domain::ids::{AttemptTag, InstanceId, RelPath};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
-    SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
+    SiteFixture, attempt_tag, await_idle, await_observation, bring_to_gate, go_decision,
+    script_program, submit_request,
 };
 use cospan_sites::local_site::LocalSite;
 use cospan_sites::port::{
@@ -18,16 +19,22 @@ use cospan_sites::port::{
 use crate::support::LocalSiteFixture;
 
 async fn status_is_no_information(site: &dyn Site) {
-    let status = site.status(&[tag(1)]).await;
+    let status = site.status(&[attempt_tag(1)]).await;
     assert!(matches!(status, Err(SiteError::NotSent(_))), "{status:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
     let fixture = LocalSiteFixture::new();
-    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
+    bring_to_gate(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
     // A wrapper says that it is ready, and then has one thing to do before it waits.
-    let params = fixture.root().join(format!("spool/{}/params", tag(1)));
+    let params = fixture
+        .root()
+        .join(format!("spool/{}/params", attempt_tag(1)));
     while std::fs::metadata(&params).unwrap().len() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -43,9 +50,9 @@ async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
     status_is_no_information(&*fixture.site).await;
     std::fs::remove_file(fixture.root()).unwrap();
     fixture.bring_back();
-    let seen = await_seen(&*fixture.site, tag(1), |_| true).await;
+    let seen = await_observation(&*fixture.site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
-    fixture.site.cancel(tag(1), None).await.unwrap();
+    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
     await_idle(&*fixture.site, 8).await;
 }
 
@@ -79,7 +86,7 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
         std::fs::write(&marker, &left).unwrap();
         let said = fixture
             .site
-            .status(&[tag(1)])
+            .status(&[attempt_tag(1)])
             .await
             .unwrap_err()
             .to_string();
@@ -89,10 +96,10 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
         );
         fixture.site.take_root().unwrap();
         assert_eq!(std::fs::read(&marker).unwrap(), whole, "{left:?}");
-        fixture.site.status(&[tag(1)]).await.unwrap();
+        fixture.site.status(&[attempt_tag(1)]).await.unwrap();
         std::fs::write(&marker, &left).unwrap();
         fixture.site.make_root().unwrap();
-        fixture.site.status(&[tag(1)]).await.unwrap();
+        fixture.site.status(&[attempt_tag(1)]).await.unwrap();
     }
     for others in ["cospan site other\n", "cospan site ot", "other", "\0x"] {
         std::fs::write(&marker, others).unwrap();
@@ -115,8 +122,12 @@ async fn a_marker_that_is_cut_off_makes_no_site_of_another_directory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_anything() {
     let fixture = LocalSiteFixture::new();
-    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
-    fixture.site.cancel(tag(1), None).await.unwrap();
+    bring_to_gate(
+        &*fixture.site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
+    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
     await_idle(&*fixture.site, 8).await;
     let names = std::fs::read_dir(fixture.root())
         .unwrap()
@@ -129,8 +140,12 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
     config.owner = Some(InstanceId::from_random(1));
     let started = LocalSite::new(config).unwrap();
     started.take_root().unwrap();
-    bring_to_gate(&started, &order(tag(2), script("exit 0"))).await;
-    started.cancel(tag(2), None).await.unwrap();
+    bring_to_gate(
+        &started,
+        &submit_request(attempt_tag(2), script_program("exit 0")),
+    )
+    .await;
+    started.cancel(attempt_tag(2), None).await.unwrap();
     await_idle(&started, 8).await;
 }
 
@@ -152,13 +167,15 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
     let site = LocalSite::new(config).unwrap();
     let run = async |job: u64, payload: &str| {
         let _ = std::fs::remove_file(&said);
-        let mut order = order(tag(job), script(payload));
+        let mut order = submit_request(attempt_tag(job), script_program(payload));
         order.outputs = ["a b", "tree", "c/d", "missing"]
             .map(|path| RelPath::new(path).unwrap())
             .into();
         bring_to_gate(&site, &order).await;
-        site.decide_gate(tag(job), &go()).await.unwrap();
-        await_seen(&site, tag(job), |seen: &AttemptObservation| {
+        site.decide_gate(attempt_tag(job), &go_decision())
+            .await
+            .unwrap();
+        await_observation(&site, attempt_tag(job), |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Exited(_))
         })
         .await;
@@ -187,13 +204,20 @@ async fn of_five_hundred_races_at_the_gate_each_has_one_winner() {
     let sites: [Arc<dyn Site>; 2] = [fixture.site(), fixture.reopened()];
     let mut opened = 0;
     for job in 1..=500 {
-        std::fs::create_dir(fixture.root().join(format!("attempts/{}", tag(job)))).unwrap();
+        std::fs::create_dir(
+            fixture
+                .root()
+                .join(format!("attempts/{}", attempt_tag(job))),
+        )
+        .unwrap();
         let decide = |index: usize, decision: GateDecision| {
             let site = sites[index].clone();
-            tokio::spawn(async move { site.decide_gate(tag(job), &decision).await.unwrap() })
+            tokio::spawn(
+                async move { site.decide_gate(attempt_tag(job), &decision).await.unwrap() },
+            )
         };
         let turn = usize::from(job % 2 == 0);
-        let go = decide(turn, go());
+        let go = decide(turn, go_decision());
         let void = decide(1 - turn, GateDecision::Void);
         let go = go.await.unwrap();
         let void = void.await.unwrap();
@@ -214,7 +238,10 @@ async fn what_others_use_is_not_idle() {
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 1);
     std::fs::write(&load, "100").unwrap();
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
-    let answer = fixture.site.submit(&order(tag(1), script("exit 0"))).await;
+    let answer = fixture
+        .site
+        .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+        .await;
     assert!(matches!(answer, Err(SiteError::SiteFull(_))), "{answer:?}");
     std::fs::write(&load, "a few").unwrap();
     assert!(
@@ -249,11 +276,11 @@ fn given_up(fixture: &LocalSiteFixture, tag: AttemptTag, log: Option<&str>) -> P
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
     let fixture = LocalSiteFixture::new();
-    for (tag, log) in [(tag(1), None), (tag(2), Some(""))] {
+    for (tag, log) in [(attempt_tag(1), None), (attempt_tag(2), Some(""))] {
         let path = given_up(&fixture, tag, log);
         await_idle(&*fixture.site, 8).await;
         assert_eq!(
-            await_seen(&*fixture.site, tag, |_| true).await,
+            await_observation(&*fixture.site, tag, |_| true).await,
             AttemptObservation::Absent
         );
         assert!(!path.exists());
@@ -263,10 +290,12 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_wrapper_said_that_was_never_ready_is_told() {
     let fixture = LocalSiteFixture::new();
-    given_up(&fixture, tag(1), Some("cannot fork\n"));
-    let lost = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
-        matches!(seen, AttemptObservation::Vanished { .. })
-    })
+    given_up(&fixture, attempt_tag(1), Some("cannot fork\n"));
+    let lost = await_observation(
+        &*fixture.site,
+        attempt_tag(1),
+        |seen: &AttemptObservation| matches!(seen, AttemptObservation::Vanished { .. }),
+    )
     .await;
     let AttemptObservation::Vanished {
         began: false,
@@ -281,18 +310,18 @@ async fn what_a_wrapper_said_that_was_never_ready_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
     let fixture = LocalSiteFixture::new();
-    let path = fixture.root().join(format!("live/{}", tag(1)));
+    let path = fixture.root().join(format!("live/{}", attempt_tag(1)));
     std::fs::write(
         &path,
-        format!("processors 8\nlongest_ms 1000\nend {}\n", tag(1)),
+        format!("processors 8\nlongest_ms 1000\nend {}\n", attempt_tag(1)),
     )
     .unwrap();
-    std::fs::create_dir(fixture.root().join(format!("spool/{}", tag(1)))).unwrap();
+    std::fs::create_dir(fixture.root().join(format!("spool/{}", attempt_tag(1)))).unwrap();
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
     assert!(
         fixture
             .site
-            .find_by_tag(tag(1))
+            .find_by_tag(attempt_tag(1))
             .await
             .unwrap()
             .found
@@ -300,11 +329,11 @@ async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
     );
     let shut = fixture
         .site
-        .decide_gate(tag(1), &GateDecision::Void)
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
     assert_eq!(shut, GateState::Voided);
-    let mut again = order(tag(2), script("exit 0"));
+    let mut again = submit_request(attempt_tag(2), script_program("exit 0"));
     again.resources = Resources::processors(8);
     fixture.site.submit(&again).await.unwrap();
     assert!(!path.exists());

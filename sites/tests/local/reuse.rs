@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use cospan_sites::contract::{SiteFixture, await_seen, tag};
+use cospan_sites::contract::{SiteFixture, attempt_tag, await_observation};
 use cospan_sites::port::{AttemptObservation, GateDecision};
 
 use crate::support::LocalSiteFixture;
@@ -51,7 +51,7 @@ fn boot() -> String {
 
 /// What an attempt leaves whose processes' numbers are the bystander's now.
 fn forge(fixture: &LocalSiteFixture, pid: u32, start: u64, boot: &str) {
-    let tag = tag(1);
+    let tag = attempt_tag(1);
     let attempt = fixture.root().join(format!("attempts/{tag}"));
     std::fs::create_dir(&attempt).unwrap();
     let ready = format!("host h\npid {pid}\nstart {start}\nboot {boot}\nend {tag}\n");
@@ -74,9 +74,9 @@ async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
     };
     forge(&fixture, bystander.0.id(), start, &boot);
     let site = fixture.site();
-    let _ = site.decide_gate(tag(1), &GateDecision::Void).await;
-    site.cancel(tag(1), None).await.unwrap();
-    let seen = await_seen(&*site, tag(1), |seen| {
+    let _ = site.decide_gate(attempt_tag(1), &GateDecision::Void).await;
+    site.cancel(attempt_tag(1), None).await.unwrap();
+    let seen = await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Vanished { .. })
     })
     .await;

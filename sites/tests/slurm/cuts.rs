@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::{AttemptTag, RelPath};
 use cospan_domain::units::Bytes;
-use cospan_sites::contract::{PATIENCE, SiteFixture, go, order, script, tag};
+use cospan_sites::contract::{
+    PATIENCE, SiteFixture, attempt_tag, go_decision, script_program, submit_request,
+};
 use cospan_sites::port::{
     AttemptObservation, CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, GateState,
     PayloadStream, ReadableFile, Site, SiteError,
@@ -99,10 +101,10 @@ async fn lives(during: During) {
         "exit 0"
     };
     let text = format!("echo \"$COSPAN_TAG\" | tee -a '{}'; {ends}", ran.display());
-    let tags: Vec<AttemptTag> = (0..cuts()).map(tag).collect();
+    let tags: Vec<AttemptTag> = (0..cuts()).map(attempt_tag).collect();
     let cut = |at, number: usize| (during == at).then_some(number as u64);
     for (number, tag) in tags.iter().enumerate() {
-        let order = order(*tag, script(&text));
+        let order = submit_request(*tag, script_program(&text));
         insist(fixture, cut(During::Submit, number), || async {
             site.submit(&order).await
         })
@@ -120,7 +122,7 @@ async fn lives(during: During) {
     }
     for (number, tag) in tags.iter().enumerate() {
         let decided = insist(fixture, cut(During::Gate, number), || async {
-            site.decide_gate(*tag, &go()).await
+            site.decide_gate(*tag, &go_decision()).await
         })
         .await;
         assert_eq!(decided, GateState::Opened);

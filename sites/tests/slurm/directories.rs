@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::RelPath;
-use cospan_sites::contract::{PATIENCE, SiteFixture, order, read_stdout, run, script, tag};
+use cospan_sites::contract::{
+    PATIENCE, SiteFixture, attempt_tag, read_stdout, run_to_end, script_program, submit_request,
+};
 use cospan_sites::port::{
     CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, InspectedFile, Site,
 };
@@ -70,14 +72,14 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
         place,
     };
     bring(&fixture, &*site, source, found.content, true).await;
-    let mut order = order(tag(1), script(PAYLOAD));
+    let mut order = submit_request(attempt_tag(1), script_program(PAYLOAD));
     order.inputs = vec![(found.content, RelPath::new("input").unwrap())];
-    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(run_to_end(&*site, &order).await, ExitCause::Code(0));
     assert_eq!(
-        read_stdout(&*site, tag(1)).await,
+        read_stdout(&*site, attempt_tag(1)).await,
         "it runs\nwords\nby way of a link\n"
     );
-    let output = FilePlace::Output(tag(1), RelPath::new("out").unwrap());
+    let output = FilePlace::Output(attempt_tag(1), RelPath::new("out").unwrap());
     let left: InspectedFile = site.inspect(&output).await.unwrap();
     assert!(left.directory && left.content.size == found.content.size);
     assert_ne!(left.content, found.content, "it has a file more");

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, script, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, await_observation, bring_to_gate, go_decision, script_program,
+    submit_request,
+};
 use cospan_sites::port::{AttemptObservation, Site, SiteEndReason};
 
 use super::fixture::SlurmSiteFixture;
@@ -22,12 +25,18 @@ async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::AttemptTag> {
     let mut tags = Vec::new();
     for number in 0..EACH * KINDS.len() as u64 {
         let text = KINDS[number as usize % KINDS.len()];
-        tags.push(tag(number));
-        bring_to_gate(&**site, &order(tag(number), script(text))).await;
-        site.decide_gate(tag(number), &go()).await.unwrap();
+        tags.push(attempt_tag(number));
+        bring_to_gate(
+            &**site,
+            &submit_request(attempt_tag(number), script_program(text)),
+        )
+        .await;
+        site.decide_gate(attempt_tag(number), &go_decision())
+            .await
+            .unwrap();
     }
     for tag in &tags {
-        await_seen(&**site, *tag, |seen| {
+        await_observation(&**site, *tag, |seen| {
             matches!(seen, AttemptObservation::Begun(_))
         })
         .await;
@@ -47,7 +56,7 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
         fixture.slurm(&["scancel", &format!("--name={tag}")]);
     }
     for tag in tags {
-        let seen = await_seen(&*site, tag, |seen: &AttemptObservation| {
+        let seen = await_observation(&*site, tag, |seen: &AttemptObservation| {
             !matches!(
                 seen,
                 AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
@@ -71,16 +80,18 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
         return;
     };
     let site = fixture.site();
-    let mut all = order(tag(1), script("exit 0"));
+    let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
     all.resources = site.describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
-    site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
-    await_seen(&*site, tag(2), |seen| {
+    site.submit(&submit_request(attempt_tag(2), script_program("exit 0")))
+        .await
+        .unwrap();
+    await_observation(&*site, attempt_tag(2), |seen| {
         matches!(seen, AttemptObservation::Queued(_))
     })
     .await;
-    fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
-    let seen = await_seen(&*site, tag(2), |seen: &AttemptObservation| {
+    fixture.slurm(&["scancel", &format!("--name={}", attempt_tag(2))]);
+    let seen = await_observation(&*site, attempt_tag(2), |seen: &AttemptObservation| {
         matches!(seen, AttemptObservation::Ended { .. })
     })
     .await;
@@ -91,5 +102,5 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
         panic!("{seen:?}")
     };
     assert_eq!(why, SiteEndReason::Cancelled);
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
 }

@@ -14,7 +14,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
-use cospan_sites::contract::{SiteFixture, kill_all_of};
+use cospan_sites::contract::{SiteFixture, kill_attempt_processes};
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
@@ -223,12 +223,14 @@ impl SlurmSiteFixture {
     fn make(&self) -> SlurmSite {
         let config = self.config.clone();
         match &self.ssh {
-            None => {
-                SlurmSite::new(config, Arc::new(ChildProcessExecutor::of_this_process())).unwrap()
-            }
+            None => SlurmSite::new(
+                config,
+                Arc::new(ChildProcessExecutor::with_process_environment()),
+            )
+            .unwrap(),
             Some(ssh) => {
                 let exec = SshExecutor::new(ssh.clone()).unwrap();
-                SlurmSite::remote(config, Arc::new(exec)).unwrap()
+                SlurmSite::with_remote_root(config, Arc::new(exec)).unwrap()
             }
         }
     }
@@ -321,7 +323,7 @@ impl SiteFixture for SlurmSiteFixture {
     }
 
     fn lose(&self, tag: AttemptTag) {
-        kill_all_of(&self.root(), tag);
+        kill_attempt_processes(&self.root(), tag);
     }
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {

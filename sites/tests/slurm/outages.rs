@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::{Attempt, AttemptTag, JobId};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
-use cospan_sites::contract::{SiteFixture, go, order, script, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, go_decision, script_program, submit_request,
+};
 use cospan_sites::port::{
     AttemptObservation, AttemptSubmitRequest, ExitCause, GateDecision, Site, SiteError,
 };
@@ -79,7 +81,7 @@ impl Outage {
             "exec 9> '{ran}'.$COSPAN_JOB; flock -n 9 || echo beside >> '{ran}'
              echo \"$COSPAN_TAG\" >> '{ran}'; sleep 0.5"
         );
-        order(tag, script(&text))
+        submit_request(tag, script_program(&text))
     }
 
     /// Every attempt that ran, as often as it did.
@@ -101,7 +103,7 @@ impl Outage {
         let attempts = self.fixture.root().join("attempts");
         for tag in tags {
             within("its gate opens", || async {
-                self.site.decide_gate(*tag, &go()).await.ok()
+                self.site.decide_gate(*tag, &go_decision()).await.ok()
             })
             .await;
             let exit = attempts.join(tag.to_string()).join("exit");
@@ -114,7 +116,7 @@ impl Outage {
         match seen {
             AttemptObservation::Ready(_) => {
                 // It may be gone meanwhile, or not to be reached.
-                let _ = self.site.decide_gate(tag, &go()).await;
+                let _ = self.site.decide_gate(tag, &go_decision()).await;
                 Next::Wait
             }
             AttemptObservation::Exited(exit) if exit.cause == ExitCause::Code(0) => Next::Over,
@@ -241,12 +243,12 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
     for number in 0..MANY {
         outage
             .site
-            .submit(&outage.payload(tag(number)))
+            .submit(&outage.payload(attempt_tag(number)))
             .await
             .unwrap();
     }
     outage.have("kill").await;
-    let away = outage.site.find_by_tag(tag(0)).await;
+    let away = outage.site.find_by_tag(attempt_tag(0)).await;
     assert!(
         matches!(
             away,
@@ -254,15 +256,15 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
         ),
         "{away:?}"
     );
-    let told = outage.site.status(&[tag(0)]).await;
+    let told = outage.site.status(&[attempt_tag(0)]).await;
     // What its files say is known, and Slurm's silence is said with it.
     let is_known = told.as_ref().is_ok_and(|status| {
         status.silence.is_none()
-            || status.attempts.get(&tag(0)) == Some(&AttemptObservation::Absent)
+            || status.attempts.get(&attempt_tag(0)) == Some(&AttemptObservation::Absent)
     });
     assert!(!is_known, "nothing is told of what nobody knows: {told:?}");
     outage.have("up").await;
-    outage.finish((0..MANY).map(tag)).await;
+    outage.finish((0..MANY).map(attempt_tag)).await;
     outage.await_empty_queue().await;
     outage.assert_each_ran_at_most_once();
 }
@@ -276,32 +278,36 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
     };
     let site = &outage.site;
     let total = site.describe().await.unwrap().total;
-    let mut filler = order(tag(100), script("sleep 600"));
+    let mut filler = submit_request(attempt_tag(100), script_program("sleep 600"));
     filler.resources = Resources::processors(total.processors);
     site.submit(&filler).await.unwrap();
     outage
-        .await_seen(tag(100), |seen| {
+        .await_seen(attempt_tag(100), |seen| {
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
     for number in 0..MANY {
-        site.submit(&outage.payload(tag(number))).await.unwrap();
+        site.submit(&outage.payload(attempt_tag(number)))
+            .await
+            .unwrap();
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
     for number in 0..MANY {
-        site.cancel(tag(number), None).await.unwrap();
+        site.cancel(attempt_tag(number), None).await.unwrap();
     }
     outage.have("kill").await;
     outage.have("up").await;
     within("the filler ends", || async {
-        site.cancel(tag(100), None).await.ok()
+        site.cancel(attempt_tag(100), None).await.ok()
     })
     .await;
     // Whatever came back begins now, and ends at its closed gate.
     outage.await_empty_queue().await;
     assert_eq!(outage.attempts_that_ran(), [], "none of them began");
     for number in 0..MANY {
-        let seen = site.status(&[tag(number)]).await.unwrap().attempts[&tag(number)].clone();
+        let seen = site.status(&[attempt_tag(number)]).await.unwrap().attempts
+            [&attempt_tag(number)]
+            .clone();
         assert!(
             !matches!(
                 seen,
@@ -319,9 +325,9 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
         return;
     };
     let site = &outage.site;
-    let tags: Vec<AttemptTag> = (0..MANY).map(tag).collect();
+    let tags: Vec<AttemptTag> = (0..MANY).map(attempt_tag).collect();
     for tag in &tags {
-        site.submit(&order(*tag, script("sleep 600")))
+        site.submit(&submit_request(*tag, script_program("sleep 600")))
             .await
             .unwrap();
     }
@@ -329,7 +335,7 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
         outage
             .await_seen(*tag, |seen| matches!(seen, AttemptObservation::Ready(_)))
             .await;
-        site.decide_gate(*tag, &go()).await.unwrap();
+        site.decide_gate(*tag, &go_decision()).await.unwrap();
     }
     for tag in &tags {
         outage
@@ -377,7 +383,9 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
             started.elapsed() < PATIENCE,
             "the controller forgot nothing in {round} rounds"
         );
-        let these: Vec<AttemptTag> = (round * MANY..(round + 1) * MANY).map(tag).collect();
+        let these: Vec<AttemptTag> = (round * MANY..(round + 1) * MANY)
+            .map(attempt_tag)
+            .collect();
         tags.extend(&these);
         tokio::time::sleep(Duration::from_secs(6)).await;
         for tag in &these {
@@ -413,7 +421,7 @@ async fn submissions_to_a_frozen_controller_run_once() {
     let site = &outage.site;
     site.describe().await.unwrap();
     let orders: Vec<_> = (0..MANY)
-        .map(|number| outage.payload(tag(number)))
+        .map(|number| outage.payload(attempt_tag(number)))
         .collect();
     outage.have("freeze").await;
     let mut calls = tokio::task::JoinSet::new();
@@ -432,13 +440,13 @@ async fn submissions_to_a_frozen_controller_run_once() {
     for order in &orders {
         within("Slurm takes it", || async { site.submit(order).await.ok() }).await;
     }
-    outage.finish((0..MANY).map(tag)).await;
+    outage.finish((0..MANY).map(attempt_tag)).await;
     outage.await_empty_queue().await;
     let mut ran = outage.attempts_that_ran();
     ran.sort_unstable();
     assert_eq!(
         ran,
-        (0..MANY).map(tag).collect::<Vec<_>>(),
+        (0..MANY).map(attempt_tag).collect::<Vec<_>>(),
         "each ran, and once"
     );
 }
@@ -450,21 +458,29 @@ async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
         return;
     };
     let site = &outage.site;
-    let mut sleeps = order(tag(1), script("sleep 8"));
+    let mut sleeps = submit_request(attempt_tag(1), script_program("sleep 8"));
     sleeps.wall_time = DurationMs::from_secs(6);
     let number = site.submit(&sleeps).await.unwrap().lrm_id;
     outage
-        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Ready(_)))
+        .await_seen(attempt_tag(1), |seen| {
+            matches!(seen, AttemptObservation::Ready(_))
+        })
         .await;
-    site.decide_gate(tag(1), &go()).await.unwrap();
+    site.decide_gate(attempt_tag(1), &go_decision())
+        .await
+        .unwrap();
     outage
-        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Begun(_)))
+        .await_seen(attempt_tag(1), |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
         .await;
     outage.have(&format!("suspend {number}")).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     outage.have(&format!("resume {number}")).await;
     let seen = outage
-        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Exited(_)))
+        .await_seen(attempt_tag(1), |seen| {
+            matches!(seen, AttemptObservation::Exited(_))
+        })
         .await;
     let AttemptObservation::Exited(exit) = seen else {
         unreachable!()
@@ -482,11 +498,11 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     let site = &outage.site;
     for number in 0..2 {
         let text = if number == 0 { "sleep 1" } else { "sleep 600" };
-        site.submit(&order(tag(number), script(text)))
+        site.submit(&submit_request(attempt_tag(number), script_program(text)))
             .await
             .unwrap();
         outage
-            .await_seen(tag(number), |seen| {
+            .await_seen(attempt_tag(number), |seen| {
                 matches!(seen, AttemptObservation::Ready(_))
             })
             .await;
@@ -494,32 +510,48 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     outage.have("freeze").await;
     // Its gate needs nobody's answer.
     for number in 0..2 {
-        site.decide_gate(tag(number), &go()).await.unwrap();
+        site.decide_gate(attempt_tag(number), &go_decision())
+            .await
+            .unwrap();
     }
     outage
-        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Begun(_)))
+        .await_seen(attempt_tag(1), |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
         .await;
     within("its end is seen", || async {
-        let status = site.status(&[tag(0), tag(1), tag(9)]).await.unwrap();
+        let status = site
+            .status(&[attempt_tag(0), attempt_tag(1), attempt_tag(9)])
+            .await
+            .unwrap();
         let silence = status.silence.as_ref()?;
         assert!(silence.age.is_some(), "{silence}");
         assert!(
-            matches!(status.attempts[&tag(9)], AttemptObservation::Unknown(_)),
+            matches!(
+                status.attempts[&attempt_tag(9)],
+                AttemptObservation::Unknown(_)
+            ),
             "{status:?}"
         );
-        matches!(status.attempts[&tag(0)], AttemptObservation::Exited(_)).then_some(())
+        matches!(
+            status.attempts[&attempt_tag(0)],
+            AttemptObservation::Exited(_)
+        )
+        .then_some(())
     })
     .await;
     outage.have("thaw").await;
     let seen = outage
-        .await_seen(tag(0), |seen| matches!(seen, AttemptObservation::Exited(_)))
+        .await_seen(attempt_tag(0), |seen| {
+            matches!(seen, AttemptObservation::Exited(_))
+        })
         .await;
     let AttemptObservation::Exited(exit) = seen else {
         unreachable!()
     };
     assert_eq!(exit.cause, ExitCause::Code(0));
     within("the other ends", || async {
-        site.cancel(tag(1), None).await.ok()
+        site.cancel(attempt_tag(1), None).await.ok()
     })
     .await;
     outage.await_empty_queue().await;

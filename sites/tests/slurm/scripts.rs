@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use cospan_sites::contract::{SiteFixture, await_exit, order, program, read_stdout, start, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, await_exit, program, read_stdout, start_attempt, submit_request,
+};
 use cospan_sites::port::ExitCause;
 
 use super::fixture::SlurmSiteFixture;
@@ -36,9 +38,9 @@ async fn a_script_with_a_login_shell_finds_its_modules() {
     program
         .environment
         .insert("HOME".into(), home.display().to_string().into());
-    start(&*site, &order(tag(1), program)).await;
-    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    let said = read_stdout(&*site, tag(1)).await;
+    start_attempt(&*site, &submit_request(attempt_tag(1), program)).await;
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
+    let said = read_stdout(&*site, attempt_tag(1)).await;
     let (first, rest) = said.split_once('\n').unwrap();
     let account = first
         .rsplit_once(" of ")

@@ -6,7 +6,8 @@ use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{
-    SiteFixture, await_exit, await_seen, go, order, read_stdout, script, tag,
+    SiteFixture, attempt_tag, await_exit, await_observation, go_decision, read_stdout,
+    script_program, submit_request,
 };
 use cospan_sites::port::{
     AttemptObservation, ExitCause, GateDecision, GoDecision, RoundPeer, SiteEndReason,
@@ -21,7 +22,7 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
         return;
     };
     let site = fixture.site();
-    let plain = |number| order(tag(number), script("echo ran"));
+    let plain = |number| submit_request(attempt_tag(number), script_program("echo ran"));
     let mut long = plain(1);
     long.wall_time = DurationMs::from_secs(3 * 86_400);
     let mut wide = plain(2);
@@ -29,7 +30,7 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
     wide.resources = Resources::processors(3);
     for never in [long, wide] {
         site.submit(&never).await.unwrap();
-        let seen = await_seen(&*site, never.tag, |seen: &AttemptObservation| {
+        let seen = await_observation(&*site, never.tag, |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
@@ -52,19 +53,22 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     };
     let site = fixture.site();
     let text = "srun sh -c 'echo on $SLURMD_NODENAME $SLURM_PROCID'; echo told $COSPAN_HOSTS";
-    let mut wide = order(tag(1), script(text));
+    let mut wide = submit_request(attempt_tag(1), script_program(text));
     wide.resources = Resources::processors(4);
     let shape = ["--partition=pair", "--nodes=2", "--ntasks-per-node=2"];
     wide.lrm_options = shape.map(Into::into).into();
     site.submit(&wide).await.unwrap();
-    let AttemptObservation::Ready(at) = await_seen(&*site, tag(1), |seen: &AttemptObservation| {
-        matches!(seen, AttemptObservation::Ready(_))
-    })
-    .await
+    let AttemptObservation::Ready(at) =
+        await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Ready(_))
+        })
+        .await
     else {
         panic!()
     };
-    let GateDecision::Go(go) = go() else { panic!() };
+    let GateDecision::Go(go) = go_decision() else {
+        panic!()
+    };
     let peer = RoundPeer {
         attempt: Attempt(1),
         site: SiteName::new("there").unwrap(),
@@ -76,9 +80,9 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
         peers: vec![peer],
         ..go
     });
-    site.decide_gate(tag(1), &open).await.unwrap();
-    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    let said = read_stdout(&*site, tag(1)).await;
+    site.decide_gate(attempt_tag(1), &open).await.unwrap();
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
+    let said = read_stdout(&*site, attempt_tag(1)).await;
     let ran = |line: &str| Some(line.strip_prefix("on ")?.split_once(' ')?.0.to_owned());
     let ran: Vec<String> = said.lines().filter_map(ran).collect();
     assert_eq!(ran.len(), 4, "{said}");

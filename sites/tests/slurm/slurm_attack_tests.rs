@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::AttemptTag;
 use cospan_sites::contract::{
-    PATIENCE, SiteFixture, await_exit, await_seen, order, script, start, tag,
+    PATIENCE, SiteFixture, attempt_tag, await_exit, await_observation, script_program,
+    start_attempt, submit_request,
 };
 use cospan_sites::port::{
     AttemptObservation, ExitCause, GateDecision, GateState, Site, SiteEndReason,
@@ -116,28 +117,34 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
             "{deed}; : > {}/done-{number}; until [ -e stop ]; do sleep 0.1; done; exit 3",
             fixture.root().display()
         );
-        start(&*site, &order(tag(number), script(&text))).await;
+        start_attempt(
+            &*site,
+            &submit_request(attempt_tag(number), script_program(&text)),
+        )
+        .await;
     }
     for (number, deed) in (1..).zip(DEEDS) {
         await_that(deed, || {
             fixture.root().join(format!("done-{number}")).exists()
         })
         .await;
-        let seen = await_seen(&*site, tag(number), |_| true).await;
+        let seen = await_observation(&*site, attempt_tag(number), |_| true).await;
         let goes_on = matches!(
             seen,
             AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
         );
         assert!(goes_on, "after {deed:?}: {seen:?}");
-        let decided = site.decide_gate(tag(number), &GateDecision::Void).await;
+        let decided = site
+            .decide_gate(attempt_tag(number), &GateDecision::Void)
+            .await;
         assert_eq!(decided, Ok(GateState::Opened), "after {deed:?}");
     }
     for (number, deed) in (1..).zip(DEEDS) {
-        let stop = work(&fixture, tag(number)).join("stop");
+        let stop = work(&fixture, attempt_tag(number)).join("stop");
         if fs::write(&stop, "").is_err() {
             // Its directory is closed: it can be ended all the same.
-            site.cancel(tag(number), None).await.unwrap();
-            await_seen(&*site, tag(number), |seen: &AttemptObservation| {
+            site.cancel(attempt_tag(number), None).await.unwrap();
+            await_observation(&*site, attempt_tag(number), |seen: &AttemptObservation| {
                 matches!(
                     seen,
                     AttemptObservation::Exited(_) | AttemptObservation::Ended { .. }
@@ -146,12 +153,12 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
             .await;
         } else {
             assert_eq!(
-                await_exit(&*site, tag(number)).await,
+                await_exit(&*site, attempt_tag(number)).await,
                 ExitCause::Code(3),
                 "after {deed:?}"
             );
         }
-        remove(&*site, tag(number)).await;
+        remove(&*site, attempt_tag(number)).await;
     }
     assert_eq!(site.list_attempts().await.unwrap(), []);
 }
@@ -166,10 +173,14 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
     let all = || (1..).zip(DEEDS.into_iter().step_by(3));
     for (number, deed) in all() {
         let text = format!("{deed}; kill -KILL $PPID; sleep 300");
-        start(&*site, &order(tag(number), script(&text))).await;
+        start_attempt(
+            &*site,
+            &submit_request(attempt_tag(number), script_program(&text)),
+        )
+        .await;
     }
     for (number, deed) in all() {
-        let seen = await_seen(&*site, tag(number), |seen: &AttemptObservation| {
+        let seen = await_observation(&*site, attempt_tag(number), |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
@@ -180,7 +191,7 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
         else {
             panic!("after {deed:?}: {seen:?}")
         };
-        remove(&*site, tag(number)).await;
+        remove(&*site, attempt_tag(number)).await;
     }
 }
 
@@ -190,9 +201,13 @@ async fn what_a_payload_left_is_over_before_its_success_is_told() {
         return;
     };
     let site = fixture.site();
-    start(&*site, &order(tag(1), script(&format!("{LEAVES} exit 0")))).await;
-    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    assert!(!is_there(&await_left(&fixture, tag(1)).await));
+    start_attempt(
+        &*site,
+        &submit_request(attempt_tag(1), script_program(&format!("{LEAVES} exit 0"))),
+    )
+    .await;
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
+    assert!(!is_there(&await_left(&fixture, attempt_tag(1)).await));
 }
 
 /// Its wrapper could not end it, because it was killed.
@@ -202,22 +217,22 @@ async fn what_the_payload_of_a_killed_wrapper_left_is_over_when_it_is_removed() 
         return;
     };
     let site = fixture.site();
-    start(
+    start_attempt(
         &*site,
-        &order(
-            tag(1),
-            script(&format!("{LEAVES} kill -KILL $PPID; sleep 300")),
+        &submit_request(
+            attempt_tag(1),
+            script_program(&format!("{LEAVES} kill -KILL $PPID; sleep 300")),
         ),
     )
     .await;
-    let left = await_left(&fixture, tag(1)).await;
-    await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+    let left = await_left(&fixture, attempt_tag(1)).await;
+    await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
         matches!(
             seen,
             AttemptObservation::Vanished { .. } | AttemptObservation::Ended { .. }
         )
     })
     .await;
-    remove(&*site, tag(1)).await;
+    remove(&*site, attempt_tag(1)).await;
     assert!(!is_there(&left));
 }

@@ -6,7 +6,9 @@ use cospan_domain::reservation::{
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
+use cospan_sites::contract::{
+    SiteFixture, attempt_tag, await_idle, bring_to_gate, script_program, submit_request,
+};
 use cospan_sites::port::{
     AttemptSubmitRequest, Site, SiteError, SiteReservationCalls, TaggedReservationRequest,
 };
@@ -17,7 +19,7 @@ const MINUTE: DurationMs = DurationMs::from_secs(60);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 fn reservation(job: u64) -> ReservationTag {
-    let attempt = tag(job);
+    let attempt = attempt_tag(job);
     ReservationTag {
         instance: attempt.instance,
         job: attempt.job,
@@ -100,7 +102,7 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     let granting = granting(&*site);
     assert!(site.describe().await.unwrap().capabilities.reservations);
     let later = clock(&*site).await + HOUR;
-    let exactly = StartWindow::exactly(later);
+    let exactly = StartWindow::single_start(later);
     let first = wanted(1, 40, exactly, HOUR);
     assert_eq!(
         granting.request(&first).await,
@@ -178,7 +180,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
     let site = fixture.site();
     let granting = granting(&*site);
     let soon = clock(&*site).await + DurationMs::from_secs(6);
-    let all = wanted(1, 64, StartWindow::exactly(soon), MINUTE + MINUTE);
+    let all = wanted(1, 64, StartWindow::single_start(soon), MINUTE + MINUTE);
     assert_eq!(
         granting.request(&all).await,
         Ok(ReservationAnswer::Granted { start: soon })
@@ -199,7 +201,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
         wall_time: MINUTE,
         hold_max: MINUTE,
         reservation: Some(reservation(1)),
-        ..order(tag(1), script("exit 0"))
+        ..submit_request(attempt_tag(1), script_program("exit 0"))
     };
     bring_to_gate(&*site, &owner).await;
     assert!(clock(&*site).await >= soon);
@@ -219,7 +221,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
         matches!(refused, Err(SiteError::OutcomeUnknown(_))),
         "in use: {refused:?}"
     );
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
     assert!(released(granting, reservation(1)).await);
     while state(&fixture, &other) != "RUNNING" {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -282,7 +284,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     let words = [&words[..], &["duration=00:30:00", "corecnt=8", &user]].concat();
     assert_eq!(fixture.slurm(&words).trim(), "Reservation created: course");
     let site = fixture.site();
-    let lane = PartitionAccount::in_reservation("course");
+    let lane = PartitionAccount::reservation_partition_name("course");
     let lanes = site.describe().await.unwrap().lanes.unwrap();
     let known = &lanes.partitions[&lane];
     assert_eq!(known.total.processors, 8);
@@ -300,7 +302,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     let long = AttemptSubmitRequest {
         wall_time: HOUR,
         lrm_options: vec!["--reservation=course".into()],
-        ..order(tag(2), script("exit 0"))
+        ..submit_request(attempt_tag(2), script_program("exit 0"))
     };
     let long = site.submit(&long).await;
     assert!(
@@ -310,7 +312,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     let inside = AttemptSubmitRequest {
         resources: Resources::processors(6),
         lrm_options: vec!["--reservation=course".into()],
-        ..order(tag(1), script("exit 0"))
+        ..submit_request(attempt_tag(1), script_program("exit 0"))
     };
     bring_to_gate(&*site, &inside).await;
     let status = fixture.reopened();
@@ -321,7 +323,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
         (0, 2)
     );
     fixture.slurm(&["scancel", &other]);
-    site.cancel(tag(1), None).await.unwrap();
+    site.cancel(attempt_tag(1), None).await.unwrap();
     while !fixture
         .slurm(&["squeue", "-h", "-t", "all", "-R", "course", "-t", "R,PD,CG"])
         .is_empty()

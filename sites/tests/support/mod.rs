@@ -16,7 +16,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{AttemptTag, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
-use cospan_sites::contract::{SiteFixture, kill_all_of};
+use cospan_sites::contract::{SiteFixture, kill_attempt_processes};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::Site;
 use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
@@ -110,7 +110,7 @@ impl SiteFixture for LocalSiteFixture {
     }
 
     fn lose(&self, tag: AttemptTag) {
-        kill_all_of(&self.root(), tag);
+        kill_attempt_processes(&self.root(), tag);
     }
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::{AttemptTag, ComponentIndex, Epoch, JobId, Round};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::contract::{PATIENCE, tag};
+use cospan_sites::contract::{PATIENCE, attempt_tag};
 use cospan_sites::port::{ExitCause, GateState, GoDecision};
 use cospan_sites::wrapper::SCRIPT;
 use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
@@ -305,5 +305,5 @@ pub fn names(directory: &Path) -> Vec<String> {
 
 /// The tag that all wrappers here work under.
 pub fn our_tag() -> AttemptTag {
-    tag(1)
+    attempt_tag(1)
 }

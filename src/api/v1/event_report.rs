@@ -23,17 +23,17 @@ pub struct ComponentNames<'j>(Option<&'j Job>);
 
 impl<'j> ComponentNames<'j> {
     /// Takes the names from this job.
-    pub fn of(job: &'j Job) -> Self {
+    pub fn of_job(job: &'j Job) -> Self {
         Self(Some(job))
     }
 
     /// Knows no names.
-    pub fn unknown() -> Self {
+    pub fn without_job() -> Self {
         Self(None)
     }
 
     fn known_name(&self, component: ComponentIndex) -> Option<String> {
-        self.0.and_then(|job| job.name_of(component))
+        self.0.and_then(|job| job.component_name(component))
     }
 
     fn name_or_number(&self, component: ComponentIndex) -> String {
@@ -99,7 +99,7 @@ pub(super) fn state_after_abort(then: &AbortConsequence) -> &'static str {
 
 impl EventReport {
     /// Creates the event of the submission, with which every history begins.
-    pub fn submitted(job: &Job) -> Self {
+    pub fn of_submission(job: &Job) -> Self {
         Self {
             at: Some(job.submitted_at.into()),
             event: "JobSubmitted".into(),
@@ -149,7 +149,7 @@ impl EventReport {
 
 impl EventReport {
     /// Converts an event. Components get names as far as these are known.
-    pub fn of(event: &JobEvent, names: &ComponentNames<'_>) -> Self {
+    pub fn of_event(event: &JobEvent, names: &ComponentNames<'_>) -> Self {
         let mut report = Self {
             at: Some(event.at.into()),
             event: event.what.name().into(),
@@ -170,7 +170,7 @@ impl EventReport {
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.with_until(*start_estimate)
             }
-            what if what.is_of_reservation() => add_reservation_event(report, what),
+            what if what.is_about_reservations() => add_reservation_event(report, what),
             JobEventKind::StartPostponed { start_estimate, .. } => {
                 report.with_until(*start_estimate)
             }
@@ -236,7 +236,7 @@ fn add_reservation_event(mut report: EventReport, what: &JobEventKind) -> EventR
             let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
             report.sites = sites.into_iter().collect();
             match split {
-                Some(_) => report.with_detail(format!("divided into {}", list_parts(wanted))),
+                Some(_) => report.with_detail(format!("divided into {}", describe_parts(wanted))),
                 None => report,
             }
         }
@@ -317,7 +317,7 @@ fn with_rescheduling(
 ) -> EventReport {
     report.sites = freed.iter().map(ToString::to_string).collect();
     if anew {
-        let divided = list_parts(wanted);
+        let divided = describe_parts(wanted);
         return report
             .with_detail(format!(
                 "more is free: it would be complete earlier divided into {divided}"
@@ -339,7 +339,7 @@ fn with_rescheduling(
 }
 
 /// Lists the parts of a flexible job, in their order.
-fn list_parts(wanted: &Coallocation) -> String {
+fn describe_parts(wanted: &Coallocation) -> String {
     let mut parts: Vec<_> = wanted.parts.iter().collect();
     parts.sort_by_key(|part| part.component);
     parts
@@ -377,14 +377,18 @@ fn with_reservation_answer(report: EventReport, outcome: ReservationOutcome) -> 
     match outcome {
         ReservationOutcome::Granted { start } => report.with_detail("granted").with_until(start),
         ReservationOutcome::Done => report.with_detail("done"),
-        ReservationOutcome::Refused { next } => refuse_reservation(report, "refused", next),
+        ReservationOutcome::Refused { next } => with_reservation_refusal(report, "refused", next),
         ReservationOutcome::Lost { next } => {
-            refuse_reservation(report, "there is no such reservation any more", next)
+            with_reservation_refusal(report, "there is no such reservation any more", next)
         }
     }
 }
 
-fn refuse_reservation(report: EventReport, detail: &str, next: Option<Timestamp>) -> EventReport {
+fn with_reservation_refusal(
+    report: EventReport,
+    detail: &str,
+    next: Option<Timestamp>,
+) -> EventReport {
     match next {
         Some(next) => report
             .with_detail(format!("{detail}; perhaps later"))

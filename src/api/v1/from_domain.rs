@@ -83,7 +83,7 @@ impl PhaseReport {
                 report.start_estimate = Some(Instant(*start_estimate));
             }
             JobPhase::Aborting { why, then, .. } => {
-                report.reason = Some(describe_abort(why, &ComponentNames::of(job)));
+                report.reason = Some(describe_abort(why, &ComponentNames::of_job(job)));
                 report.next = Some(state_after_abort(then).into());
             }
             JobPhase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
@@ -114,10 +114,10 @@ fn phase_began_at(phase: &JobPhase) -> Timestamp {
 }
 
 fn component_report(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
-    let spec = job.spec_of(index)?;
+    let spec = job.component_spec(index)?;
     let state = job.components.get(index.0 as usize);
     let mut report = ComponentReport {
-        name: job.name_of(index)?,
+        name: job.component_name(index)?,
         processors: job.processors_of(index),
         site: spec.site.as_ref().map(ToString::to_string),
         attempt: 0,
@@ -222,7 +222,7 @@ fn later_start_detail(job: &Job, index: ComponentIndex, state: &Component) -> Op
     if !waits || !job.begins_later(index) || !matches!(state.run, AttemptState::Idle) {
         return None;
     }
-    Some(match job.begins_at(index) {
+    Some(match job.component_start(index) {
         Some(at) => format!("begins at {}, later than the others", Instant(at)),
         None => format!("begins {} after the others", job.spec.offset_of(index)),
     })

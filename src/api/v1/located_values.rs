@@ -30,7 +30,7 @@ impl<'t> From<Spanned<DeTable<'t>>> for LocatedDocument<'t> {
 
 /// Reads a text. With `yaml`, an unquoted value may be a text. Returns `None` if the text is
 /// invalid, or has something that TOML lacks, such as anchors and tags.
-pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedDocument<'_>> {
+pub(super) fn read_located(text: &str, yaml: bool) -> Option<LocatedDocument<'_>> {
     let parser = Parser::new_from_str(text);
     let mut reader = DocumentReader {
         text,

@@ -33,12 +33,17 @@ const STAND_INS: [(&str, &str); 6] = [
 /// All mistakes with their lines, in the order of the file, also two components of one name, and
 /// policies that do not exist. Only the first error if the text is invalid in its notation, or is
 /// YAML with anchors or tags.
-pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<ParseError>> {
+pub fn read_collecting_mistakes(
+    text: &str,
+    format: JobFormat,
+) -> Result<Vec<JobDocument>, Vec<ParseError>> {
     let read = parse::parse_all(text, format);
     let is_list = parse::is_list(text, format);
     let located = match format {
         JobFormat::Toml => DeTable::parse(text).ok().map(LocatedDocument::from),
-        JobFormat::Json | JobFormat::Yaml => located_values::read(text, format == JobFormat::Yaml),
+        JobFormat::Json | JobFormat::Yaml => {
+            located_values::read_located(text, format == JobFormat::Yaml)
+        }
     };
     let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),
@@ -172,7 +177,7 @@ impl<'a> MistakeCollector<'a> {
                 Err(error) => error,
             };
             let path: Vec<Segment> = error.path().iter().cloned().collect();
-            let told = parse::parse_error(self.text, &error);
+            let told = parse::convert_toml_error(self.text, &error);
             if !self.remove_mistake(&path, told, round) || self.found.len() >= MOST {
                 break;
             }
@@ -341,16 +346,16 @@ fn position_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn told_in(text: &str, format: JobFormat) -> Vec<String> {
-        read(text, format)
+    fn mistakes_in_format(text: &str, format: JobFormat) -> Vec<String> {
+        read_collecting_mistakes(text, format)
             .unwrap_err()
             .iter()
             .map(ToString::to_string)
             .collect()
     }
 
-    fn told(text: &str) -> Vec<String> {
-        told_in(text, JobFormat::Toml)
+    fn mistakes_in(text: &str) -> Vec<String> {
+        mistakes_in_format(text, JobFormat::Toml)
     }
 
     /// What is wrong below, but for where in its line it stands.
@@ -381,7 +386,7 @@ mod tests {
             (JobFormat::Yaml, yaml.as_str(), [1, 2, 5, 7, 9, 10]),
             (JobFormat::Json, json, [1, 2, 5, 7, 8, 9]),
         ] {
-            let said = told_in(text, format);
+            let said = mistakes_in_format(text, format);
             let said: Vec<_> = said
                 .iter()
                 .filter(|told| !told.contains("missing"))
@@ -400,14 +405,14 @@ mod tests {
     #[test]
     fn what_yaml_has_without_quotes_is_a_text_where_one_is_wanted() {
         let text = "name: 007\npolicy: 12\nwall_time: 90\ncomponent: []\nrerunable: true\n";
-        let said = told_in(text, JobFormat::Yaml);
+        let said = mistakes_in_format(text, JobFormat::Yaml);
         assert!(!said.iter().any(|told| told.contains("name:")), "{said:#?}");
         assert!(
             said.iter().any(|told| told.contains("rerunable")),
             "{said:#?}"
         );
         let list = "- wall_time: 1h\n  polic: x\n- wall_time: 1h\n  polic: x\n";
-        let said = told_in(list, JobFormat::Yaml);
+        let said = mistakes_in_format(list, JobFormat::Yaml);
         assert!(
             said.iter().any(|told| told.contains("line 2: [0].polic")),
             "{said:#?}"
@@ -423,7 +428,7 @@ mod tests {
         let text = "name = \"x\"\nwall_tim = \"1h\"\npolicy = \"worst-fitt\"\n[[component]]\n\
                     name = \"a\"\nprocessors = 0\nexecutable = \"/bin/true\"\n[[component]]\n\
                     name = \"a\"\nprocessors = 1\nexecutabel = \"x\"\n";
-        let said = told(text);
+        let said = mistakes_in(text);
         let lines = [
             "missing field `wall_time`",
             "line 2: wall_tim: unknown key `wall_tim`; did you mean `wall_time`?",
@@ -446,7 +451,7 @@ mod tests {
     fn a_wrong_value_is_not_said_to_be_missing_as_well() {
         let text = "wall_time = 90\n[[component]]\nname = \"a\"\nprocessors = \"two\"\n\
                     executable = \"x\"\narguments = [1, \"b\"]\n";
-        let said = told(text);
+        let said = mistakes_in(text);
         assert_eq!(said.len(), 3, "{said:#?}");
         assert!(
             !said.iter().any(|told| told.contains("missing")),
@@ -457,13 +462,18 @@ mod tests {
     #[test]
     fn a_list_of_jobs_is_read_to_its_end() {
         let job = |policy: &str| format!("[[job]]\nwall_time = \"1s\"\npolicy = \"{policy}\"\n");
-        let said = told(&(job("worst-fit") + &job("wrost-fit")));
+        let said = mistakes_in(&(job("worst-fit") + &job("wrost-fit")));
         assert_eq!(said.len(), 1, "{said:#?}");
         assert!(
             said[0].starts_with("line 6: job[1].policy: there is no policy"),
             "{said:#?}"
         );
-        assert!(read("no toml at all", JobFormat::Toml).unwrap_err().len() == 1);
+        assert!(
+            read_collecting_mistakes("no toml at all", JobFormat::Toml)
+                .unwrap_err()
+                .len()
+                == 1
+        );
     }
 
     #[test]
@@ -474,7 +484,7 @@ mod tests {
             "wall_time = {}\n[[job]]\n",
             "job = 1\n",
         ] {
-            assert!(!told(text).is_empty(), "{text}");
+            assert!(!mistakes_in(text).is_empty(), "{text}");
         }
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     use crate::api::v1::parse::parse;
     use crate::api::v1::{JobDocument, JobFormat};
 
-    fn read(lines: &str) -> JobDocument {
+    fn parse_component_lines(lines: &str) -> JobDocument {
         let text = format!(
             "wall_time = \"1h\"\n[[component]]\nname = \"a\"\nexecutable = \"/bin/true\"\n{lines}"
         );
@@ -102,15 +102,21 @@ mod tests {
 
     #[test]
     fn a_shape_is_processors_demands_and_options_at_slurm() {
-        let shaped = read("nodes = 2\ntasks_per_node = 4\n").into_spec().unwrap();
+        let shaped = parse_component_lines("nodes = 2\ntasks_per_node = 4\n")
+            .into_spec()
+            .unwrap();
         let said = "processors = 8\nconstraints = [\"nodes>=2\", \"node_processors>=4\"]\n\
                     at.\"lrm=slurm\".lrm_options = [\"--nodes=2\", \"--ntasks-per-node=4\"]\n";
-        assert_eq!(shaped, read(said).into_spec().unwrap());
-        let uneven = read("nodes = 3\nprocessors = 8\n").into_spec().unwrap();
+        assert_eq!(shaped, parse_component_lines(said).into_spec().unwrap());
+        let uneven = parse_component_lines("nodes = 3\nprocessors = 8\n")
+            .into_spec()
+            .unwrap();
         let said = "processors = 8\nconstraints = [\"nodes>=3\", \"node_processors>=3\"]\n\
                     at.\"lrm=slurm\".lrm_options = [\"--nodes=3\"]\n";
-        assert_eq!(uneven, read(said).into_spec().unwrap());
-        let one = read("nodes = 1\nprocessors = 1\n").into_spec().unwrap();
+        assert_eq!(uneven, parse_component_lines(said).into_spec().unwrap());
+        let one = parse_component_lines("nodes = 1\nprocessors = 1\n")
+            .into_spec()
+            .unwrap();
         assert!(
             one.components[0].constraints.is_empty(),
             "every site has that"
@@ -148,11 +154,11 @@ mod tests {
                 "-N2",
             ),
         ] {
-            let refused = read(lines).into_spec().unwrap_err();
+            let refused = parse_component_lines(lines).into_spec().unwrap_err();
             assert_eq!(refused.key, format!("component[0].{key}"), "{lines}");
             assert!(refused.problem.contains(problem), "{refused}");
         }
-        let mut flexible = read("nodes = 2\nprocessors = 4\n");
+        let mut flexible = parse_component_lines("nodes = 2\nprocessors = 4\n");
         flexible.flexible = Some(Default::default());
         assert_eq!(flexible.into_spec().unwrap_err().key, "component[0].nodes");
     }

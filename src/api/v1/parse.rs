@@ -93,7 +93,7 @@ impl fmt::Display for ParseError {
 /// # Errors
 /// Anything that is not exactly a job document.
 pub fn parse(text: &str, format: JobFormat) -> Result<JobDocument, ParseError> {
-    read(text, format)
+    read_value(text, format)
 }
 
 /// Reads one job, or a list of jobs: an array in JSON and YAML, `[[job]]` in TOML.
@@ -102,9 +102,9 @@ pub fn parse(text: &str, format: JobFormat) -> Result<JobDocument, ParseError> {
 /// Anything else; the key of the error names the index.
 pub fn parse_all(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, ParseError> {
     match (is_list(text, format), format) {
-        (false, _) => read(text, format).map(|job| vec![job]),
-        (true, JobFormat::Toml) => read::<JobListDocument>(text, format).map(|jobs| jobs.job),
-        (true, JobFormat::Json | JobFormat::Yaml) => read(text, format),
+        (false, _) => read_value(text, format).map(|job| vec![job]),
+        (true, JobFormat::Toml) => read_value::<JobListDocument>(text, format).map(|jobs| jobs.job),
+        (true, JobFormat::Json | JobFormat::Yaml) => read_value(text, format),
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn is_list(text: &str, format: JobFormat) -> bool {
 ///
 /// # Errors
 /// Anything that is not exactly such a value.
-pub fn read<T: DeserializeOwned>(text: &str, format: JobFormat) -> Result<T, ParseError> {
+pub fn read_value<T: DeserializeOwned>(text: &str, format: JobFormat) -> Result<T, ParseError> {
     match format {
         JobFormat::Json => read_json(text.as_bytes()),
         JobFormat::Toml => read_toml(text),
@@ -148,7 +148,7 @@ pub fn read<T: DeserializeOwned>(text: &str, format: JobFormat) -> Result<T, Par
 /// Anything that is not exactly such a value.
 pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
     let mut from = serde_json::Deserializer::from_slice(text);
-    let value = with_path(&mut from, |error| {
+    let value = deserialize_with_path(&mut from, |error| {
         let full = error.to_string();
         // The line already gives the place; it would appear twice.
         let problem = full
@@ -168,7 +168,7 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
 
 fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
     let from = toml::Deserializer::parse(text).map_err(|error| locate_error(text, &error))?;
-    with_path(from, |error| locate_error(text, error))
+    deserialize_with_path(from, |error| locate_error(text, error))
 }
 
 fn locate_error(text: &str, error: &toml::de::Error) -> ParseError {
@@ -193,7 +193,7 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
 }
 
 /// Converts an error of the TOML reader into our words.
-pub(super) fn parse_error(
+pub(super) fn convert_toml_error(
     text: &str,
     error: &serde_path_to_error::Error<toml::de::Error>,
 ) -> ParseError {
@@ -230,7 +230,10 @@ fn error_at(line: u64, column: u64, problem: &str) -> ParseError {
     }
 }
 
-fn with_path<'de, D, T>(from: D, located: impl Fn(&D::Error) -> ParseError) -> Result<T, ParseError>
+fn deserialize_with_path<'de, D, T>(
+    from: D,
+    located: impl Fn(&D::Error) -> ParseError,
+) -> Result<T, ParseError>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,

@@ -158,7 +158,7 @@ mod tests {
     use crate::api::v1::document::JobDocument;
     use crate::api::v1::parse::{JobFormat, parse};
 
-    fn job(rest: &str) -> String {
+    fn job_with_table(rest: &str) -> String {
         let component = "[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"";
         format!("wall_time = \"1h\"\n{component}\n{rest}")
     }
@@ -166,8 +166,8 @@ mod tests {
     const RESERVED: &str = "[reservation]\nearliest = \"2026-11-27T09:00:00Z\"\n";
 
     /// What a job with this table is told.
-    fn told(rest: &str) -> String {
-        let spec = match parse(&job(rest), JobFormat::Toml) {
+    fn validation_answer(rest: &str) -> String {
+        let spec = match parse(&job_with_table(rest), JobFormat::Toml) {
             Ok(document) => document.into_spec().unwrap(),
             Err(error) => return error.to_string(),
         };
@@ -181,8 +181,8 @@ mod tests {
             "{RESERVED}[preferences]\nobjective = \"earliest-start\"\nstage_in = \"5m\"\n\
              [[preferences.benchmark]]\nname = \"b1\"\nreference = 0.25\nrun_time = \"2h\"\n"
         );
-        assert_eq!(told(&given), "fine");
-        let spec = parse(&job(&given), JobFormat::Toml)
+        assert_eq!(validation_answer(&given), "fine");
+        let spec = parse(&job_with_table(&given), JobFormat::Toml)
             .unwrap()
             .into_spec()
             .unwrap();
@@ -219,9 +219,13 @@ mod tests {
             ),
         ];
         for (given, problem) in cases {
-            assert!(told(&given).contains(problem), "{given}: {}", told(&given));
+            assert!(
+                validation_answer(&given).contains(problem),
+                "{given}: {}",
+                validation_answer(&given)
+            );
         }
         let later = "[reservation]\nwanted = \"no\"\n[preferences]\nrun_time = \"1h\"\n";
-        assert_eq!(told(later), "fine", "it is kept for later");
+        assert_eq!(validation_answer(later), "fine", "it is kept for later");
     }
 }

@@ -77,7 +77,7 @@ impl RankingReport {
         parts
             .map(
                 |(index, (ranking, part)): (usize, (&SiteRanking, &CoallocationPart))| {
-                    let name = job.name_of(part.component).unwrap_or_default();
+                    let name = job.component_name(part.component).unwrap_or_default();
                     Self::for_component(
                         name,
                         ranking,
@@ -125,7 +125,7 @@ impl RankingReport {
 /// Returns the site of a part's reservation.
 fn reserved_site(search: &ReservationSearch, part: usize) -> Option<&str> {
     search
-        .reserved()
+        .part_reservations()
         .get(part)?
         .as_ref()
         .map(|held| held.site.as_str())
@@ -155,7 +155,7 @@ impl CandidateReport {
             site: candidate.site.to_string(),
             state: state.into(),
             stage_in_ms: candidate.stage_in.map(|length| length.0),
-            start: candidate.start_there().map(|start| Instant(start + lead)),
+            start: candidate.start_at_site().map(|start| Instant(start + lead)),
             run_ms: candidate.execution.map(|length| length.0),
             done: done.map(Instant),
             next: next.map(|next| Instant(next + lead)),

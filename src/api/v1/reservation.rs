@@ -158,7 +158,7 @@ impl ReservationDocument {
             (None, None) if if_needed => earliest + AHEAD,
             (None, None) => earliest,
         };
-        let reserve_after = self.ask_delay(latest.since(now.0))?;
+        let reserve_after = self.request_delay(latest.since(now.0))?;
         let window = StartWindow::new(earliest, latest);
         let tolerance = self.tolerance.map(|given| given.0);
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
@@ -176,7 +176,7 @@ impl ReservationDocument {
     }
 
     /// Returns the time during which sites are not asked yet, given the latest start.
-    fn ask_delay(
+    fn request_delay(
         &self,
         until_latest: DurationMs,
     ) -> Result<Option<DurationMs>, (&'static str, &'static str)> {
@@ -306,7 +306,7 @@ impl ReservationReport {
                 .filter(|_| job.is_placed())
                 .map(Instant),
             next: job.reservation_refused_until().map(Instant),
-            asks_at: asks_at(job).map(Instant),
+            asks_at: reservation_request_at(job).map(Instant),
             earliest: wish.map(|wish| Instant(wish.window.earliest)),
             latest: wish.map(|wish| Instant(wish.window.latest)),
             flexible: wish.is_some_and(|wish| wish.flexible),
@@ -390,7 +390,8 @@ pub(crate) fn part_name(
     reservation: &JobReservations,
     part: ComponentIndex,
 ) -> Option<String> {
-    job.spec.name_of(part, reservation.search.job.parts.len())
+    job.spec
+        .component_name(part, reservation.search.job.parts.len())
 }
 
 /// Lists the components without a reservation, each with the site that is asked first.
@@ -401,21 +402,21 @@ pub(crate) fn unreserved_reports(job: &Job) -> impl Iterator<Item = UnreservedRe
         .filter(|reservation| !reservation.spent);
     let claimed = reservation.flat_map(|reservation| &reservation.claimed);
     claimed.map(|one| UnreservedReport {
-        component: job.name_of(one.component).unwrap_or_default(),
+        component: job.component_name(one.component).unwrap_or_default(),
         site: one.placement.site.to_string(),
     })
 }
 
 /// Returns when sites are asked for the reservation of a job that waits for idle processors until
 /// then.
-pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
+pub(crate) fn reservation_request_at(job: &Job) -> Option<Timestamp> {
     let latest = job.reservation_terms()?.window.latest;
     job.reservation_due_at()
         .filter(|time| job.claims_first() && *time <= latest)
 }
 
 fn reservation_state(job: &Job) -> &'static str {
-    if job.claims_first() && !job.is_being_reserved() {
+    if job.claims_first() && !job.has_live_reservation_search() {
         return match job.phase {
             // The job may yet lose what it is claiming.
             JobPhase::Queued { .. }
@@ -434,7 +435,7 @@ fn reservation_state(job: &Job) -> &'static str {
         };
     };
     let given_up = reservation.search.given_up;
-    match reservation.search.standing() {
+    match reservation.search.current_state() {
         ReservationSearchState::Asks(_) if given_up => "releasing",
         ReservationSearchState::Asks(_) => "asking",
         ReservationSearchState::Confirmed if reservation.rescheduling_search().is_some() => {

@@ -286,7 +286,7 @@ impl SharedReport {
         for (site, part) in group.parts() {
             let wide = part.wish.resources.processors;
             if part.granted.is_some() {
-                reserved_ms += now.min(part.until()).since(part.start()).0 * u64::from(wide);
+                reserved_ms += now.min(part.end()).since(part.start()).0 * u64::from(wide);
             }
             used += jobs
                 .iter()
@@ -308,7 +308,7 @@ impl SharedReport {
             state: group_state(group, now).into(),
             processors,
             start: Instant(group.start(now)),
-            until: Instant(group.until(now)),
+            until: Instant(group.end(now)),
             by: shared.by.to_string(),
             allowed: shared
                 .wish
@@ -330,7 +330,7 @@ impl SharedReport {
     }
 
     /// Reports on all known reservations, by site, the oldest first.
-    pub fn all(view: &CommittedView, now: Timestamp) -> Vec<Self> {
+    pub fn list_all(view: &CommittedView, now: Timestamp) -> Vec<Self> {
         let each = view
             .sites
             .iter()
@@ -338,7 +338,7 @@ impl SharedReport {
         // The remains of starts that were tried in vain are not reservations.
         let each = each.filter(|(site, shared)| {
             let is_root = shared.wish.parts.keys().next() == Some(*site);
-            let is_whole = is_root || shared.accord() == JointReservationState::Kept;
+            let is_whole = is_root || shared.joint_state() == JointReservationState::Kept;
             is_whole && shared.end_reason() != Some(&SharedReservationEnd::AskedAnew)
         });
         let groups = each.filter_map(|(site, shared)| {
@@ -377,7 +377,7 @@ impl SharedPartReport {
             state: part_state(part, now).into(),
             processors: part.wish.resources.processors,
             start: Instant(part.start()),
-            until: Instant(part.until()),
+            until: Instant(part.end()),
             serial: part.serial.0,
         }
     }
@@ -433,7 +433,9 @@ fn part_state(shared: &SharedReservation, now: Timestamp) -> &'static str {
         SharedReservationStage::Ended(SharedReservationEnd::AskedAnew) => "asking",
         _ if shared.is_over(now) => "over",
         SharedReservationStage::Asked | SharedReservationStage::Granted => "asking",
-        SharedReservationStage::Confirmed if shared.accord() != JointReservationState::Kept => {
+        SharedReservationStage::Confirmed
+            if shared.joint_state() != JointReservationState::Kept =>
+        {
             "asking"
         }
         SharedReservationStage::Confirmed => "confirmed",
@@ -469,18 +471,22 @@ fn group_state(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
 fn ends_others(part: &SharedReservation) -> bool {
     match part.end_reason() {
         Some(SharedReservationEnd::Lost | SharedReservationEnd::WrongStart) => {
-            part.accord() != JointReservationState::Kept
+            part.joint_state() != JointReservationState::Kept
         }
         end => end.is_some(),
     }
 }
 
 /// Describes the turn of a job that waits in a shared reservation.
-pub fn describe_turn(job: &Job, view: &CommittedView, now: Timestamp) -> Option<String> {
+pub fn describe_reservation_turn(
+    job: &Job,
+    view: &CommittedView,
+    now: Timestamp,
+) -> Option<String> {
     let name = job
         .shared_reservation()
         .filter(|_| job.waits_in_shared_reservation())?;
-    let Some(group) = view.shared_group(name, now) else {
+    let Some(group) = view.joint_reservation_named(name, now) else {
         return Some(format!("its reservation {name} is no more"));
     };
     let sites: Vec<&str> = match group.usable_parts(now).next() {
@@ -496,7 +502,7 @@ pub fn describe_turn(job: &Job, view: &CommittedView, now: Timestamp) -> Option<
     };
     let site = sites.join(", ");
     let start = group.start(now);
-    let until = Instant(group.until(now));
+    let until = Instant(group.end(now));
     Some(match group_state(&group, now) {
         "confirmed" if now < start => {
             format!("reservation {name} at {site} begins at {}", Instant(start))

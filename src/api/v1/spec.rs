@@ -68,7 +68,7 @@ impl JobDocument {
             .as_ref()
             .map(FlexibleDocument::to_molding)
             .unwrap_or_default();
-        let request = request_of(self.request, self.flexible, fixed)?;
+        let request = request_type_of(self.request, self.flexible, fixed)?;
         let on_unreachable = match (
             self.on_unreachable.map(UnreachableAction::from),
             self.rerunnable,
@@ -164,7 +164,7 @@ impl JobDocument {
 
 /// Returns the type of request: the one that is named, else the one that follows from the
 /// components and bounds.
-fn request_of(
+fn request_type_of(
     named: Option<RequestName>,
     bounds: Option<FlexibleDocument>,
     fixed: bool,
@@ -275,7 +275,7 @@ fn convert_resources(key: &str, document: &ComponentDocument) -> Result<Resource
     })
 }
 
-fn check_bound(
+fn convert_content(
     key: &str,
     digest: Option<Digest>,
     size_bytes: Option<u64>,
@@ -294,7 +294,7 @@ fn check_bound(
 }
 
 /// Requires a name: a file that is still to be uploaded has none yet.
-fn require_name(
+fn require_file_name(
     key: &str,
     file: Option<LogicalName>,
     upload: Option<Arc<str>>,
@@ -319,9 +319,9 @@ fn convert_executable(
         ExecutableDocument::AtSite(path) => ExecutableSource::AtSite(path),
         ExecutableDocument::Staged(file) => {
             let key = format!("{key}.executable");
-            let bound = check_bound(&key, file.digest, file.size_bytes)?;
+            let bound = convert_content(&key, file.digest, file.size_bytes)?;
             ExecutableSource::Staged(FileReference {
-                name: require_name(&key, file.file, file.upload)?,
+                name: require_file_name(&key, file.file, file.upload)?,
                 bound,
             })
         }
@@ -329,11 +329,11 @@ fn convert_executable(
 }
 
 fn convert_input(key: &str, document: InputDocument) -> Result<InputSpec, SpecProblem> {
-    let bound = check_bound(key, document.digest, document.size_bytes)?;
-    let name = require_name(key, document.file, document.upload)?;
+    let bound = convert_content(key, document.digest, document.size_bytes)?;
+    let name = require_file_name(key, document.file, document.upload)?;
     let path = match document.path {
         Some(path) => path,
-        None => match last_part(&name) {
+        None => match last_path_part(&name) {
             Some(path) => path,
             None => {
                 return spec_error(
@@ -354,7 +354,7 @@ fn convert_input(key: &str, document: InputDocument) -> Result<InputSpec, SpecPr
     })
 }
 
-fn last_part(name: &LogicalName) -> Option<RelPath> {
+fn last_path_part(name: &LogicalName) -> Option<RelPath> {
     name.as_str()
         .rsplit('/')
         .next()

@@ -36,7 +36,7 @@ impl SplitReport {
         let split = reservation.split?;
         let parts = &reservation.search.job.parts;
         let processors = parts.iter().map(|part| part.resources.processors).sum();
-        Some(Self::in_shape(
+        Some(Self::of_shape(
             &job.spec,
             split.shape,
             processors,
@@ -45,18 +45,18 @@ impl SplitReport {
     }
 
     /// Reports on a job in one of its shapes, over this many sites.
-    pub(crate) fn in_shape(spec: &JobSpec, shape: u32, processors: u32, sites: usize) -> Self {
+    pub(crate) fn of_shape(spec: &JobSpec, shape: u32, processors: u32, sites: usize) -> Self {
         Self {
             processors,
             shapes: spec.shapes().count() as u32,
             sites: sites as u32,
-            run_time_ms: spec.run_time_in(shape, 1).0,
+            run_time_ms: spec.run_time_in_shape(shape, 1).0,
             overhead: if sites > 1 {
                 spec.run.molding.overhead
             } else {
                 0
             },
-            wall_time_ms: spec.run_time_in(shape, sites).0,
+            wall_time_ms: spec.run_time_in_shape(shape, sites).0,
         }
     }
 }

@@ -75,20 +75,20 @@ arguments = ["--resume"]
 const SMALL_JSON: &str = r#"{"wall_time":"90s","component":[
   {"name":"a","processors":2,"executable":"/bin/true"}]}"#;
 
-fn full() -> JobSpec {
+fn full_spec() -> JobSpec {
     parse(FULL_TOML, JobFormat::Toml)
         .unwrap()
         .into_spec()
         .unwrap()
 }
 
-fn refused(text: &str, format: JobFormat) -> ParseError {
+fn parse_refused(text: &str, format: JobFormat) -> ParseError {
     parse(text, format).unwrap_err()
 }
 
 #[test]
 fn a_full_document_says_everything_that_a_specification_can_hold() {
-    let spec = full();
+    let spec = full_spec();
     spec.validate(&JobSpecLimits::default()).unwrap();
     assert_eq!(spec.request, RequestType::Fixed);
     assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
@@ -130,7 +130,7 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
 
 #[test]
 fn a_specification_is_shown_as_a_document_that_means_the_same() {
-    let spec = full();
+    let spec = full_spec();
     let shown = JobDocument::from(&spec);
     let json = serde_json::to_string(&shown).unwrap();
     let again = parse(&json, JobFormat::Json).unwrap();
@@ -235,19 +235,19 @@ fn what_is_left_out_has_sensible_defaults() {
 #[test]
 fn an_unknown_key_is_refused_with_its_line_path_and_the_nearest_key() {
     let toml = "wall_time = '90s'\n\n[[component]]\nname = 'a'\nprocesors = 2\n";
-    let error = refused(toml, JobFormat::Toml);
+    let error = parse_refused(toml, JobFormat::Toml);
     assert_eq!(error.line, Some(5), "{error}");
     assert_eq!(error.key, "component[0].procesors", "{error}");
     assert_eq!(error.nearest.as_deref(), Some("processors"), "{error}");
     let json = "{\"wall_time\": \"90s\",\n \"component\": [{\"name\": \"a\",\n \"procesors\": 2}]}";
-    let error = refused(json, JobFormat::Json);
+    let error = parse_refused(json, JobFormat::Json);
     assert_eq!(
         (error.line, error.key.as_str(), error.nearest.as_deref()),
         (Some(3), "component[0].procesors", Some("processors")),
         "{error}"
     );
     let yaml = "wall_time: 90s\ncomponent:\n  - name: a\n    procesors: 2\n";
-    let error = refused(yaml, JobFormat::Yaml);
+    let error = parse_refused(yaml, JobFormat::Yaml);
     assert_eq!(
         (error.line, error.key.as_str(), error.nearest.as_deref()),
         (Some(4), "component[0].procesors", Some("processors")),
@@ -262,7 +262,7 @@ fn an_unknown_key_is_refused_with_its_line_path_and_the_nearest_key() {
 #[test]
 fn an_unknown_word_is_refused_with_the_nearest_known_one() {
     let text = SMALL_JSON.replace("\"wall_time\"", "\"priority\":\"superhigh\",\"wall_time\"");
-    let error = refused(&text, JobFormat::Json);
+    let error = parse_refused(&text, JobFormat::Json);
     assert_eq!(error.key, "priority", "{error}");
     assert_eq!(error.nearest.as_deref(), Some("super-high"), "{error}");
 }
@@ -289,7 +289,7 @@ fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
         let huge = "9".repeat(23);
         let numbers = ["0", "-3", "1.5", "4294967296", &huge, "\"2\"", "true"].map(str::to_owned);
         for wrong in numbers.iter().chain(&words) {
-            let error = refused(&document(wrong), format);
+            let error = parse_refused(&document(wrong), format);
             assert_eq!(
                 error.key, "component[0].processors",
                 "{format:?} {wrong}: {error}"
@@ -306,7 +306,7 @@ fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
 fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
     for wrong in ["1e400", "null"] {
         let text = SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{wrong}"));
-        refused(&text, JobFormat::Json);
+        parse_refused(&text, JobFormat::Json);
     }
     for (from, to, key) in [
         (
@@ -335,7 +335,7 @@ fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
     ] {
         let text = SMALL_JSON.replace(from, to);
         assert_ne!(text, SMALL_JSON);
-        let error = refused(&text, JobFormat::Json);
+        let error = parse_refused(&text, JobFormat::Json);
         // A map read as a whole tells only where the map is.
         assert!(
             key.starts_with(&error.key) && !error.key.is_empty(),
@@ -360,11 +360,11 @@ fn a_zero_or_endless_wall_time_is_refused() {
 #[test]
 fn a_wrong_name_is_refused_at_its_place() {
     let text = SMALL_JSON.replace("\"name\":\"a\"", "\"name\":\"a b\"");
-    let error = refused(&text, JobFormat::Json);
+    let error = parse_refused(&text, JobFormat::Json);
     assert_eq!(error.key, "component[0].name", "{error}");
     assert!(error.problem.contains("position 1"), "{error}");
     let text = SMALL_JSON.replace("\"processors\"", "\"directory\":\"../x\",\"processors\"");
-    let error = refused(&text, JobFormat::Json);
+    let error = parse_refused(&text, JobFormat::Json);
     assert_eq!(error.key, "component[0].directory", "{error}");
 }
 
@@ -427,9 +427,9 @@ fn fields_that_contradict_each_other_are_named() {
 
 #[test]
 fn a_missing_field_is_named() {
-    let error = refused("{\"component\":[]}", JobFormat::Json);
+    let error = parse_refused("{\"component\":[]}", JobFormat::Json);
     assert!(error.problem.contains("wall_time"), "{error}");
-    let error = refused("[[component]]\nname='a'\n", JobFormat::Toml);
+    let error = parse_refused("[[component]]\nname='a'\n", JobFormat::Toml);
     assert!(error.line.is_some(), "{error:?}");
 }
 

@@ -38,7 +38,7 @@ impl Moment {
     /// # Errors
     ///
     /// The text is not a time, or the time lies before 1970.
-    pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, MomentError> {
+    pub fn parse_at(text: &str, now: &ZonedDateTime) -> Result<Self, MomentError> {
         let text = text.trim();
         let read = parse_relative(text, now).or_else(|| parse_absolute(text, now));
         let ms = read.and_then(|at| u64::try_from(at.timestamp().as_millisecond()).ok());
@@ -111,7 +111,7 @@ impl FromStr for Moment {
     type Err = MomentError;
 
     fn from_str(text: &str) -> Result<Self, MomentError> {
-        Self::read(text, &ZonedDateTime::now())
+        Self::parse_at(text, &ZonedDateTime::now())
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
             .unwrap()
             .to_zoned_datetime(zone)
             .unwrap();
-        Moment::read(text, &now).map_or_else(|error| error.to_string(), |at| at.to_string())
+        Moment::parse_at(text, &now).map_or_else(|error| error.to_string(), |at| at.to_string())
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl TreeReport {
 }
 
 fn convert_entry(leaf: &ListingEntry) -> Result<TreeEntry, String> {
-    let path = read_text(&leaf.path)?;
+    let path = decode_text(&leaf.path)?;
     RelPath::new(&path).map_err(|error| error.to_string())?;
     Ok(match &leaf.kind {
         ListingEntryKind::Directory => TreeEntry::Directory { path },
@@ -96,12 +96,12 @@ fn convert_entry(leaf: &ListingEntry) -> Result<TreeEntry, String> {
         },
         ListingEntryKind::Link(target) => TreeEntry::Link {
             path,
-            target: read_text(target)?,
+            target: decode_text(target)?,
         },
     })
 }
 
-fn read_text(bytes: &[u8]) -> Result<String, String> {
+fn decode_text(bytes: &[u8]) -> Result<String, String> {
     std::str::from_utf8(bytes)
         .map(str::to_owned)
         .map_err(|_| format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes)))

@@ -33,7 +33,7 @@ const FLOOR_ROUNDS: u32 = 200;
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     crate::cli::print_progress("bids");
-    report.add_figure("bid_us", answer_us(quick)?, "us", "<= 1");
+    report.add_figure("bid_us", site_answer_us(quick)?, "us", "<= 1");
     let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
     let at = place.join("bids");
     let (rate, messages) = run_scene_with(&at, message_bids(), SITES, 0, move |s| {
@@ -46,7 +46,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     // All costs but those of the round are the same under another policy.
     let round = measure_cpu(&place.join("rounds"), few, POLICY)?
         - measure_cpu(&place.join("no-rounds"), few, "worst-fit")?;
-    let floor = message_floor()?;
+    let floor = bare_message_seconds()?;
     report.add_floor("floor_messages_per_s", 1.0 / floor, "1/s");
     let messages = (3 * MANY_SITES + 2) as f64;
     report.add_figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
@@ -66,20 +66,20 @@ fn measure_cpu(place: &Path, jobs: usize, policy: &'static str) -> Result<f64> {
 }
 
 /// Microseconds that one site takes to answer a job with input, in all dimensions that exist.
-fn answer_us(quick: bool) -> Result<f64> {
+fn site_answer_us(quick: bool) -> Result<f64> {
     let grid = decisions::sample_grid(|_| 5_000)?;
     let [.., reading] = decisions::sample_components();
     let request = Arc::new(decisions::placement_request(POLICY, reading)?);
     let ground = BidRoundBasis::new(&request, grid.clone());
     let asked = AnnouncedNeed::new(request);
-    let free: Vec<_> = grid.usable().to_vec();
+    let free: Vec<_> = grid.usable_by_site().to_vec();
     let turns = if quick { 100 } else { 20_000 };
     let mut best = f64::INFINITY;
     for _ in 0..5 {
         let begun = Instant::now();
         for _ in 0..turns {
             for (site, free) in free.iter().enumerate() {
-                let _ = black_box(asked.answer_at(black_box(&ground), site, free));
+                let _ = black_box(asked.answer_for_site(black_box(&ground), site, free));
             }
         }
         let mean_us = begun.elapsed().as_secs_f64() * 1e6 / f64::from(turns) / free.len() as f64;
@@ -97,7 +97,7 @@ fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
 }
 
 /// Waits until every site has reported that it has room.
-async fn make_room(scene: &BenchControlPlane) -> Result<()> {
+async fn give_sites_room(scene: &BenchControlPlane) -> Result<()> {
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
     scene
         .wait_until("all sites have room", |plane: &ControlPlane| {
@@ -167,7 +167,7 @@ async fn cpu_per_job(scene: BenchControlPlane, jobs: usize, policy: &'static str
         .sites
         .iter()
         .for_each(|site| site.swallow_submissions());
-    make_room(&scene).await?;
+    give_sites_room(&scene).await?;
     let before = thread_cpu_seconds()?;
     scene.submit_many(jobs, |_| job_under(policy)).await?;
     await_all_placed(&scene).await?;
@@ -219,7 +219,7 @@ impl Handler<RelayMessage> for Relay {
 }
 
 /// Processor time, in seconds, of one message between actors that do nothing else.
-fn message_floor() -> Result<f64> {
+fn bare_message_seconds() -> Result<f64> {
     actix_web::rt::System::new().block_on(async {
         let many: Vec<_> = (0..MANY_SITES)
             .map(|_| {

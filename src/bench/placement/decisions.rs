@@ -121,8 +121,8 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
         .collect::<Result<_, _>>()?;
     let sites = names.iter().enumerate().map(|(index, name)| GridSite {
         shape: Some(Arc::new(SiteProperties {
-            total: with_memory(PROCESSORS),
-            largest_component: with_memory(PROCESSORS),
+            total: resources_with_memory(PROCESSORS),
+            largest_component: resources_with_memory(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
             queues: false,
             queues_only: false,
@@ -131,7 +131,7 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
         })),
         acceptance: PlacementAcceptance::Open,
         idle: Some(LoadReport {
-            idle: with_memory(idle(index)),
+            idle: resources_with_memory(idle(index)),
             asked_at: Timestamp(0),
         }),
         serves_files: true,
@@ -157,7 +157,7 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
     )))
 }
 
-fn with_memory(processors: u32) -> Resources {
+fn resources_with_memory(processors: u32) -> Resources {
     Resources {
         processors,
         others: [("memory_mb".into(), 1 << 40)].into(),

@@ -86,7 +86,7 @@ impl StubSite {
     }
 
     /// A site that grants reservations, and where nothing else fits.
-    pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
+    pub(super) fn with_reservations(name: SiteName) -> anyhow::Result<Self> {
         Ok(Self {
             grants: Some(StubReservations::new(PROCESSORS)?),
             ..Self::new(name, 0)
@@ -113,7 +113,7 @@ impl StubSite {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    async fn wait_if_mute(&self) {
+    async fn hang_if_mute(&self) {
         if self.mute.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
@@ -138,7 +138,7 @@ fn refuse_files<T>() -> Result<T, SiteError> {
 #[async_trait]
 impl SiteAttemptCalls for StubSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         Ok(SiteStatus {
             site_clock: None,
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
@@ -160,7 +160,7 @@ impl SiteAttemptCalls for StubSite {
     }
 
     async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         if self.swallows.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
@@ -173,12 +173,12 @@ impl SiteAttemptCalls for StubSite {
     }
 
     async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         Ok(TagLookupAnswer { found: Vec::new() })
     }
 
     async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         self.with_attempts(|attempts| {
             if let Some(life) = attempts.get_mut(&tag) {
                 *life = if matches!(life, StubAttemptState::Runs) {
@@ -201,7 +201,7 @@ impl SiteAttemptCalls for StubSite {
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         Ok(Vec::new())
     }
 }
@@ -213,7 +213,7 @@ impl Gate for StubSite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         let open = matches!(decision, GateDecision::Go(_));
         let life = if open {
             StubAttemptState::Runs
@@ -278,7 +278,7 @@ impl Site for StubSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.wait_if_mute().await;
+        self.hang_if_mute().await;
         Ok(SiteDescription {
             total: self.total_resources(),
             largest_component: self.total_resources(),

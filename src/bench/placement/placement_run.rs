@@ -12,7 +12,7 @@ use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobSubmission};
 use cospan_actors::clock::SteadyClock;
-use cospan_actors::journal::{JournalChange, view_of};
+use cospan_actors::journal::{JournalChange, view_of_records};
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::wiring;
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
@@ -48,7 +48,7 @@ const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     crate::cli::print_progress("placements that become durable");
     let rate = run_scene(&place.join("durable"), 1, 0, move |s| {
-        durable_rate(s, reduce_count(20_000, quick), || plain_job(&[1]))
+        placement_rate(s, reduce_count(20_000, quick), || plain_job(&[1]))
     })?;
     report.add_figure("place_durable_per_s", rate, "1/s", ">= 10000");
     // Where sites bid, the number of sites counts: see `bids`.
@@ -59,7 +59,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     {
         let at = place.join(policy.name());
         let rate = run_scene(&at, 1, 0, move |s| {
-            durable_rate(s, reduce_count(5_000, quick), move || job_under(policy))
+            placement_rate(s, reduce_count(5_000, quick), move || job_under(policy))
         })?;
         let name = format!("place_durable_per_s_{}", policy.name().replace('-', "_"));
         report.add_figure(name, rate, "1/s", "");
@@ -92,8 +92,8 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     report.add_figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
     crate::cli::print_progress("a thousand sites, of which a hundred fall silent");
     let count = reduce_count(400, quick);
-    let well = median_taken(&place.join("well"), count, 0)?;
-    let ill = median_taken(&place.join("ill"), count, 100)?;
+    let well = median_placement_seconds(&place.join("well"), count, 0)?;
+    let ill = median_placement_seconds(&place.join("ill"), count, 100)?;
     report.add_figure("place_1000_sites_ms", well * 1e3, "ms", "");
     report.add_figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
     Ok(())
@@ -103,7 +103,7 @@ fn reduce_count(count: usize, quick: bool) -> usize {
     if quick { count / 10 } else { count }
 }
 
-fn median_taken(place: &Path, jobs: usize, silent: usize) -> Result<f64> {
+fn median_placement_seconds(place: &Path, jobs: usize, silent: usize) -> Result<f64> {
     let mut taken = run_scene(place, 1_000, 64, move |s| {
         sequential_delays(s, jobs, silent)
     })?;
@@ -182,7 +182,7 @@ pub(crate) fn run_granting_scene<T: 'static, W: Future<Output = Result<T>> + 'st
     run_scene_at(
         place,
         default_settings(),
-        named_sites(sites, StubSite::granting)?,
+        named_sites(sites, StubSite::with_reservations)?,
         work,
     )
 }
@@ -238,7 +238,7 @@ fn start_plane(
     let options = StoreOptions::new(EngineKind::Sled);
     let opened = cospan_storage::open_and_load(place, &options, sink, &mut |stored| {
         if damage.is_none() {
-            damage = loader.take_value(stored).err();
+            damage = loader.take_stored_value(stored).err();
         }
     })?;
     damage.map_or(Ok(()), Err)?;
@@ -251,7 +251,7 @@ fn start_plane(
         instance: opened.instance,
         former: opened.former,
         epoch: opened.epoch,
-        view: view_of(loaded),
+        view: view_of_records(loaded),
         metrics: Arc::new(ControlPlaneMetrics::new(&prometheus::Registry::new())?),
         sites: sites
             .iter()
@@ -390,7 +390,7 @@ fn is_waiting(job: &Job) -> bool {
 
 /// Jobs per second that leave their queue once there is room for all. Their submissions are never
 /// answered, so that little else is done.
-async fn durable_rate(
+async fn placement_rate(
     scene: BenchControlPlane,
     jobs: usize,
     job: impl Fn() -> Result<Arc<JobSpec>>,
@@ -480,7 +480,7 @@ async fn placement_delays(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f
     let mut taken = Vec::new();
     for id in small {
         scene.ask_intake(ApiRequest::Thaw(vec![id])).await?;
-        let mut commits = scene.plane.shared().subscribe();
+        let mut commits = scene.plane.shared().subscribe_to_changes();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
@@ -536,7 +536,7 @@ async fn sequential_delays(
                 .take(silent)
                 .for_each(|site| site.fall_silent());
         }
-        let mut commits = scene.plane.shared().subscribe();
+        let mut commits = scene.plane.shared().subscribe_to_changes();
         let begun = Instant::now();
         let ids = scene.submit_jobs(vec![plain_job(&[1])?]).await?;
         let id = *ids.first().context("a job")?;

@@ -43,7 +43,7 @@ impl SiteReservationCalls for StubReservations {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
-        self.with_ledger(|ledger| ledger.request(order.tag, &order.request, NEVER))
+        self.with_ledger(|ledger| ledger.request_reservation(order.tag, &order.request, NEVER))
     }
 
     async fn modify(
@@ -69,7 +69,7 @@ impl SiteReservationCalls for StubReservations {
         self.with_ledger(|ledger| {
             ledger.find_by_tag(&tag).map(|lease| ObservedReservation {
                 span: lease.span,
-                resources: ledger.timeline().kinds().resources(&lease.amounts),
+                resources: ledger.timeline().kinds().to_resources(&lease.amounts),
                 confirmed: lease.expires.is_none(),
             })
         })

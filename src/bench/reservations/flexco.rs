@@ -54,7 +54,7 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
         for (site, job) in &scene.running {
             let mut plans = scene.plans.clone();
             let begin = Instant::now();
-            moved += plans.end_local(site, *job, NOW).len();
+            moved += plans.end_local_job(site, *job, NOW).len();
             ends.push(begin.elapsed().as_secs_f64() * 1e3);
         }
     }
@@ -93,13 +93,13 @@ impl FlexCoInput {
                 // More than a quarter of them need more than one site has.
                 let processors = chance.random_range(32..=PROCESSORS * 3 / 2);
                 let job = meta_job(processors, run_time);
-                let plan = plans.submit_meta(id, job.clone(), ALLOWED, Timestamp(0));
+                let plan = plans.submit_meta_job(id, job.clone(), ALLOWED, Timestamp(0));
                 metas.insert(id, job);
                 plan.map(|plan| plan.start)
             } else {
                 let site = &names[chance.random_range(0..SITES)];
                 let need = Resources::processors(1 << chance.random_range(0..=8));
-                let booking = plans.submit_local(site, id, (&need, run_time), Timestamp(0))?;
+                let booking = plans.submit_local_job(site, id, (&need, run_time), Timestamp(0))?;
                 if booking.is_some_and(|booking| booking.span.from < NOW && NOW < booking.span.to) {
                     running.push((site.clone(), id));
                 }
@@ -110,7 +110,11 @@ impl FlexCoInput {
                 break;
             }
         }
-        metas.retain(|id, _| plans.plan_of_meta(*id).is_some_and(|plan| plan.start > NOW));
+        metas.retain(|id, _| {
+            plans
+                .meta_job_plan(*id)
+                .is_some_and(|plan| plan.start > NOW)
+        });
         Ok(Self {
             plans,
             names,
@@ -123,11 +127,11 @@ impl FlexCoInput {
     fn time_searches(&self) -> Result<Vec<f64>> {
         let mut plans = self.plans.clone();
         if let Some((site, job)) = self.running.first() {
-            plans.end_local(site, *job, NOW);
+            plans.end_local_job(site, *job, NOW);
         }
         let mut taken = Vec::new();
         for (id, job) in &self.metas {
-            let Some(present) = plans.plan_of_meta(*id).filter(|plan| plan.parts.len() > 1) else {
+            let Some(present) = plans.meta_job_plan(*id).filter(|plan| plan.parts.len() > 1) else {
                 continue;
             };
             let mut free = Vec::new();
@@ -137,8 +141,8 @@ impl FlexCoInput {
                 };
                 let part = job.shapes[present.shape]
                     .resources
-                    .portion(present.processors_at(name));
-                timeline.release(present.span(), &timeline.amounts(&part)?);
+                    .portion_for(present.processors_at(name));
+                timeline.release(present.span(), &timeline.to_amounts(&part)?);
                 free.push((name, timeline));
             }
             let sites: Vec<_> = free

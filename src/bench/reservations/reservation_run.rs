@@ -42,7 +42,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
         crate::cli::print_progress(&format!("jobs of {clients} clients at a time"));
         let place = place.join(format!("of-{clients}"));
         let (rate, mean) = run_granting_scene(&place, 1, move |s| {
-            clients_rate(s, clients, reduce_count(2_000, quick))
+            reserved_start_rate(s, clients, reduce_count(2_000, quick))
         })?;
         report.add_figure(
             format!("reserve_per_min_{clients}_clients"),
@@ -65,7 +65,7 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
     report.add_figure("coalloc_per_s", rate, "1/s", ">= 300");
     crate::cli::print_progress("augmenting paths of length 3");
     let mut taken = run_granting_scene(&place.join("path"), 3, move |s| {
-        path_seconds(s, reduce_count(200, quick))
+        augmenting_path_seconds(s, reduce_count(200, quick))
     })?;
     report.add_figure(
         "augment_ms",
@@ -83,7 +83,11 @@ fn reduce_count(count: usize, quick: bool) -> usize {
 
 /// Jobs per second of this many clients, each of which submits its next job when the previous one
 /// has its reserved start; and the mean time in seconds from submission to the reserved start.
-async fn clients_rate(scene: BenchControlPlane, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+async fn reserved_start_rate(
+    scene: BenchControlPlane,
+    clients: usize,
+    jobs: usize,
+) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let each = jobs / clients;
     let waited = join_all((0..clients).map(|client| client_wait_seconds(&scene, client, each)))
@@ -107,7 +111,7 @@ async fn client_wait_seconds(scene: &BenchControlPlane, client: usize, jobs: usi
         let mut spec = JobSpec::clone(&*plain_job(&[1])?);
         spec.run.reservation = Some(wish);
         let spec = Arc::new(spec);
-        let mut commits = scene.plane.shared().subscribe();
+        let mut commits = scene.plane.shared().subscribe_to_changes();
         let begun = Instant::now();
         let id = scene
             .submit_many(1, |_| Ok(spec.clone()))
@@ -150,19 +154,19 @@ async fn confirmed_rate(
 
 /// Seconds of each of the augmenting paths over three components: from the refusal that makes a
 /// path necessary until each component has a reservation, with every step durable.
-async fn path_seconds(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f64>> {
+async fn augmenting_path_seconds(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f64>> {
     let first = scene.plane.now() + HOUR;
     let mut taken = Vec::new();
     for number in 0..jobs {
-        let spec = crossed_job(first + DurationMs(number as u64 * 2 * DAY.0))?;
-        let mut commits = scene.plane.shared().subscribe();
+        let spec = augmenting_path_job(first + DurationMs(number as u64 * 2 * DAY.0))?;
+        let mut commits = scene.plane.shared().subscribe_to_changes();
         let id = scene
             .submit_many(1, |_| Ok(spec.clone()))
             .await?
             .into_iter()
             .next()
             .context("a job")?;
-        taken.push(tokio::time::timeout(PATIENCE, time_path(&mut commits, id)).await??);
+        taken.push(tokio::time::timeout(PATIENCE, time_augmenting_path(&mut commits, id)).await??);
     }
     Ok(taken)
 }
@@ -170,9 +174,9 @@ async fn path_seconds(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f64>>
 /// Builds a job each of whose components fills a site. The first may use sites 0 and 1, the second
 /// 1 and 2, the third 0 alone, which the first has already: the first must move to where the second
 /// is.
-fn crossed_job(start: Timestamp) -> Result<Arc<JobSpec>> {
+fn augmenting_path_job(start: Timestamp) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*plain_job(&[PROCESSORS; 3])?);
-    let window = StartWindow::exactly(start);
+    let window = StartWindow::single_start(start);
     spec.run.reservation = Some(ReservationTerms {
         window,
         ..ReservationTerms::default()
@@ -190,7 +194,7 @@ fn crossed_job(start: Timestamp) -> Result<Arc<JobSpec>> {
 
 /// Seconds from the commit with which the job begins an augmenting path to that with which it has
 /// all reservations.
-async fn time_path(commits: &mut Receiver<CommittedChange>, id: JobId) -> Result<f64> {
+async fn time_augmenting_path(commits: &mut Receiver<CommittedChange>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {
         let committed = commits.recv().await?;

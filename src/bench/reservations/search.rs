@@ -142,7 +142,7 @@ fn draw_site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<R
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
     let end = bookings as u64 * APART;
     for _ in 0..bookings {
-        let need = timeline.amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
+        let need = timeline.to_amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
         let length = DurationMs(chance.random_range(MINUTE..4 * HOUR));
         let from = Timestamp(chance.random_range(0..end));
         if let Some(at) = timeline.earliest_start(&OpeningRequest::after(from, need, length)) {
@@ -184,7 +184,7 @@ fn run_search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> SearchMeasurem
     let mut asked = 0;
     let mut paths = 0;
     let mut handed_over = 0;
-    while let ReservationSearchState::Asks(ask) = search.standing() {
+    while let ReservationSearchState::Asks(ask) = search.current_state() {
         asked += 1;
         let augments = matches!(search.step, ReservationSearchStep::Augment { .. });
         paths += u32::from(augments && matches!(ask, ReservationCall::Create { .. }));
@@ -210,6 +210,9 @@ fn hands_over(search: &ReservationSearch, ask: &ReservationCall) -> bool {
     let ReservationCall::Modify { serial, part, .. } = ask else {
         return false;
     };
-    let held = search.reserved().get(*part).and_then(Option::as_ref);
+    let held = search
+        .part_reservations()
+        .get(*part)
+        .and_then(Option::as_ref);
     held.is_none_or(|held| held.serial != *serial)
 }

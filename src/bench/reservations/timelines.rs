@@ -43,7 +43,7 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool, log: Option<&ClusterL
     };
     report.add_figure("fit_growth_exponent", growth, "", "<= 0.4");
     crate::cli::print_progress("profiles in which no gap is long enough");
-    let worst = too_short_ratio()?.max(too_small_ratio()?);
+    let worst = too_short_opening_ratio()?.max(too_small_opening_ratio()?);
     report.add_figure("fit_worst_over_scan", worst, "", "<= 2");
     Ok(())
 }
@@ -95,7 +95,7 @@ fn occupy_earliest(
     need: &Resources,
     length: DurationMs,
 ) -> Result<()> {
-    let need = timeline.amounts(need)?;
+    let need = timeline.to_amounts(need)?;
     if let Some(at) = timeline.earliest_start(&OpeningRequest::after(from, need, length)) {
         timeline.book(TimeSpan::new(at, at + length), &need);
     }
@@ -120,7 +120,7 @@ fn fit_growth(most: usize, asked: usize) -> Result<f64> {
 fn fit_growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = EstimateSource::Exact;
-    let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
+    let jobs = options.plan_workload(&[log.processors], Timestamp(0))?.jobs;
     let mut points = Vec::new();
     for size in timeline_sizes(most.min(jobs.len())) {
         let mut timeline = empty_timeline(log.processors)?;
@@ -175,7 +175,7 @@ fn time_fits(
     let mut taken = Vec::with_capacity(count);
     for _ in 0..count {
         let (need, length) = request(chance);
-        let need = timeline.amounts(&need)?;
+        let need = timeline.to_amounts(&need)?;
         let wanted = OpeningRequest::after(Timestamp(chance.random_range(0..end)), need, length);
         let begin = Instant::now();
         black_box(timeline.earliest_start(black_box(&wanted)));
@@ -194,7 +194,7 @@ fn time_occupying(
     let mut taken = Vec::with_capacity(count);
     for _ in 0..count {
         let (need, length) = draw_request(chance);
-        let need = timeline.amounts(&need)?;
+        let need = timeline.to_amounts(&need)?;
         let from = Timestamp(chance.random_range(0..end));
         let span = TimeSpan::new(from, from + length);
         let begin = Instant::now();
@@ -206,22 +206,22 @@ fn time_occupying(
 }
 
 /// Gaps that are too short for anything, each between two spans of the whole site.
-fn too_short_ratio() -> Result<f64> {
+fn too_short_opening_ratio() -> Result<f64> {
     let mut timeline = empty_timeline(PROCESSORS)?;
-    let all = timeline.amounts(&some_resources(PROCESSORS))?;
+    let all = timeline.to_amounts(&some_resources(PROCESSORS))?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(2 * number * MINUTE);
         timeline.book(TimeSpan::new(from, from + DurationMs(MINUTE)), &all);
     }
-    fit_over_scan(
+    fit_to_scan_ratio(
         &timeline,
-        &timeline.amounts(&some_resources(1))?,
+        &timeline.to_amounts(&some_resources(1))?,
         DurationMs(MINUTE + 1),
     )
 }
 
 /// Long gaps that lack one processor, each beside a short one that lacks none.
-fn too_small_ratio() -> Result<f64> {
+fn too_small_opening_ratio() -> Result<f64> {
     let mut timeline = empty_timeline(PROCESSORS)?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(number * MINUTE);
@@ -230,22 +230,26 @@ fn too_small_ratio() -> Result<f64> {
         } else {
             PROCESSORS / 2 + 1
         };
-        let need = timeline.amounts(&some_resources(missing))?;
+        let need = timeline.to_amounts(&some_resources(missing))?;
         timeline.book(TimeSpan::new(from, from + DurationMs(MINUTE)), &need);
     }
-    fit_over_scan(
+    fit_to_scan_ratio(
         &timeline,
-        &timeline.amounts(&some_resources(PROCESSORS / 2))?,
+        &timeline.to_amounts(&some_resources(PROCESSORS / 2))?,
         DurationMs(5 * MINUTE),
     )
 }
 
 /// The time of a fit relative to a plain scan over the same steps: the least of several runs.
-fn fit_over_scan(timeline: &Timeline, need: &ResourceAmounts, length: DurationMs) -> Result<f64> {
+fn fit_to_scan_ratio(
+    timeline: &Timeline,
+    need: &ResourceAmounts,
+    length: DurationMs,
+) -> Result<f64> {
     let wanted = OpeningRequest::after(Timestamp(0), *need, length);
     let mut steps = Vec::new();
     let whole = TimeSpan::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
-    let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
+    let _: ControlFlow<()> = timeline.visit_steps(whole, |at, free| {
         steps.push((at, free));
         ControlFlow::Continue(())
     });
@@ -296,14 +300,14 @@ mod tests {
         let (timeline, end) = draw_timeline(200, &mut chance).unwrap();
         let mut steps = Vec::new();
         let whole = TimeSpan::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
-        let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
+        let _: ControlFlow<()> = timeline.visit_steps(whole, |at, free| {
             steps.push((at, free));
             ControlFlow::Continue(())
         });
         assert!(end > 0 && steps.len() > 100);
         for _ in 0..100 {
             let (need, length) = draw_request(&mut chance);
-            let need = timeline.amounts(&need).unwrap();
+            let need = timeline.to_amounts(&need).unwrap();
             let wanted = OpeningRequest::after(Timestamp(0), need, length);
             assert_eq!(
                 scan_steps(&steps, &wanted),

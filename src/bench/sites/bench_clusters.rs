@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::clusters::BenchClusterGroup;
 use super::payloads::{self, PayloadLog};
-use super::setup::{job_document, prepare, spawn_server};
+use super::setup::{job_document, prepare_directory, spawn_server};
 use crate::api::v1::commands::JobSelection;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::parse::{JobFormat, parse_all};
@@ -51,7 +51,7 @@ pub(super) struct BenchComponent {
 }
 
 /// Seconds since 1970, by this machine's clock.
-pub(super) fn now() -> f64 {
+pub(super) fn unix_seconds() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -83,7 +83,7 @@ impl BenchEnvironment {
         }
         fs::create_dir_all(place.join("bin"))?;
         let port = free_port()?;
-        prepare(&place, &testbed, lane.clusters, ssh.as_deref(), port)?;
+        prepare_directory(&place, &testbed, lane.clusters, ssh.as_deref(), port)?;
         for path in ["", "payloads", "alone", "queries"] {
             account.chown_file(&place.join(path))?;
         }
@@ -151,7 +151,7 @@ impl BenchEnvironment {
 
     /// Submits a job whose payloads take this many seconds; returns its number.
     pub(super) fn submit(&self, parts: &[BenchComponent], seconds: u32, more: &str) -> Result<u64> {
-        let script = payloads::script(&self.place, seconds);
+        let script = payloads::payload_script(&self.place, seconds);
         self.submit_script_job(parts, &script, more)
     }
 
@@ -225,7 +225,7 @@ impl BenchEnvironment {
     }
 
     /// Waits until the controller has written down the current state of its jobs.
-    pub(super) fn await_written(&self, cluster: TestbedCluster) -> Result<()> {
+    pub(super) fn await_state_written(&self, cluster: TestbedCluster) -> Result<()> {
         let file = self
             .testbed
             .base_directory()
@@ -240,7 +240,7 @@ impl BenchEnvironment {
     }
 
     /// Waits until the user has nothing in the queue.
-    pub(super) fn await_empty(&self, cluster: TestbedCluster) -> Result<()> {
+    pub(super) fn await_empty_queue(&self, cluster: TestbedCluster) -> Result<()> {
         self.wait_until("an empty queue", || {
             Ok(self
                 .run_as_operator(cluster, &["squeue", "-h", "-u", &self.account.name])?
@@ -288,7 +288,7 @@ impl BenchEnvironment {
     /// Cancels all that the user has in the queue.
     pub(super) fn cancel_all(&self, cluster: TestbedCluster) -> Result<()> {
         self.run_as_operator(cluster, &["scancel", "--user", &self.account.name])?;
-        self.await_empty(cluster)
+        self.await_empty_queue(cluster)
     }
 
     /// Makes the server use a cluster again whose breaker is open.

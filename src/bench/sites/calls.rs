@@ -70,7 +70,7 @@ pub fn measure_calls(plan: &CallBenchSettings) -> Result<CallFigures> {
 async fn measure_all(plan: &CallBenchSettings) -> Result<CallFigures> {
     let site = SlurmSite::new(
         site_config(plan)?,
-        Arc::new(ChildProcessExecutor::of_this_process()),
+        Arc::new(ChildProcessExecutor::with_process_environment()),
     )?;
     site.make_root().await?;
     let mut tags = (1..).map(tag_of);
@@ -80,8 +80,8 @@ async fn measure_all(plan: &CallBenchSettings) -> Result<CallFigures> {
     let mut raw = Vec::new();
     for _ in 0..plan.pairs {
         let block: Vec<AttemptTag> = tags.by_ref().take(BLOCK).collect();
-        let ours = rate_of(BLOCK, submit_all(&site, &block)).await?;
-        let bare = rate_of(BLOCK, sbatch_all(plan)).await?;
+        let ours = measure_rate(BLOCK, submit_all(&site, &block)).await?;
+        let bare = measure_rate(BLOCK, sbatch_all(plan)).await?;
         submitted.extend(block);
         ratios.push(ours / bare);
         raw.push(bare);
@@ -183,7 +183,7 @@ fn write_stub(root: &Path) -> Result<PathBuf> {
         .context("the adapter left no script")
 }
 
-async fn rate_of(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {
+async fn measure_rate(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {
     let begin = Instant::now();
     work.await?;
     Ok(count as f64 / begin.elapsed().as_secs_f64())
@@ -198,7 +198,7 @@ async fn time_status(plan: &CallBenchSettings, tags: &[AttemptTag]) -> Result<(f
         patience: Duration::from_secs(15),
     };
     let exec = SshExecutor::new(ssh).map_err(anyhow::Error::msg)?;
-    let site = SlurmSite::remote(site_config(plan)?, Arc::new(exec))?;
+    let site = SlurmSite::with_remote_root(site_config(plan)?, Arc::new(exec))?;
     site.status(tags).await?;
     let before = cpu_ticks()?;
     let mut walls = Vec::new();

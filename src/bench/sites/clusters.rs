@@ -12,9 +12,9 @@ pub(super) struct BenchClusterGroup {
 }
 
 /// Driven by its own commands, on this machine.
-pub(super) const ALPHA: TestbedCluster = cluster("alpha", 27_710);
+pub(super) const ALPHA: TestbedCluster = testbed_cluster("alpha", 27_710);
 /// Driven over SSH.
-pub(super) const BETA: TestbedCluster = cluster("beta", 27_720);
+pub(super) const BETA: TestbedCluster = testbed_cluster("beta", 27_720);
 /// A lane whose jobs run over both clusters.
 pub(super) const BOTH: BenchClusterGroup = BenchClusterGroup {
     name: "both",
@@ -22,7 +22,7 @@ pub(super) const BOTH: BenchClusterGroup = BenchClusterGroup {
     ssh: Some(27_730),
 };
 
-const fn cluster(name: &'static str, port: u16) -> TestbedCluster {
+const fn testbed_cluster(name: &'static str, port: u16) -> TestbedCluster {
     TestbedCluster {
         name,
         processors: 16,
@@ -32,11 +32,14 @@ const fn cluster(name: &'static str, port: u16) -> TestbedCluster {
 
 /// Clusters of a lane, each of which is used alone.
 pub(super) const JUDGED: [TestbedCluster; 5] = [
-    cluster("gamma", 27_740),
-    cluster("delta", 27_750),
-    cluster("epsilon", 27_760),
-    cluster("zeta", 27_770),
-    cluster("eta", 27_780),
+    testbed_cluster("gamma", 27_740),
+    testbed_cluster("delta", 27_750),
+    testbed_cluster("epsilon", 27_760),
+    testbed_cluster("zeta", 27_770),
+    testbed_cluster("eta", 27_780),
 ];
 /// Clusters whose controllers are killed.
-pub(super) const KILLED: [TestbedCluster; 2] = [cluster("theta", 27_790), cluster("iota", 27_800)];
+pub(super) const KILLED: [TestbedCluster; 2] = [
+    testbed_cluster("theta", 27_790),
+    testbed_cluster("iota", 27_800),
+];

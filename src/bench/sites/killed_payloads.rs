@@ -45,7 +45,10 @@ const DEEDS: [ForcedEnding; 5] = [
 ];
 
 /// Runs this many batches of each kind; each kind on its own cluster, all at once.
-pub(super) fn measure(ground: &BenchEnvironment, batches: u32) -> Result<KilledPayloadCounts> {
+pub(super) fn measure_killed_payloads(
+    ground: &BenchEnvironment,
+    batches: u32,
+) -> Result<KilledPayloadCounts> {
     let kinds: Vec<(ForcedEnding, TestbedCluster)> = DEEDS.into_iter().zip(JUDGED).collect();
     let all = run_side_by_side(&kinds, |(deed, cluster)| {
         let mut judged = KilledPayloadCounts::default();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchEnvironment, join_thread, now};
+use super::bench_clusters::{BenchComponent, BenchEnvironment, join_thread, unix_seconds};
 use super::clusters::KILLED;
 use crate::testbed::TestbedCluster;
 
@@ -32,7 +32,7 @@ pub(super) struct KillBenchCounts {
 
 /// Runs this many rounds of each kind, each kind on its own cluster; the controller is away for
 /// `settle`.
-pub(super) fn measure(
+pub(super) fn measure_controller_kills(
     ground: &BenchEnvironment,
     rounds: u32,
     settle: Duration,
@@ -44,7 +44,7 @@ pub(super) fn measure(
             (0..rounds).try_fold(0, |undone, round| {
                 let text = format!("killed after cancels, round {} of {rounds}", round + 1);
                 crate::cli::print_progress(&text);
-                Ok(undone + begun_after_cancel(ground, cancelling, settle)?)
+                Ok(undone + count_begun_after_cancel(ground, cancelling, settle)?)
             })
         });
         Ok::<_, anyhow::Error>((join_thread(submissions)?, join_thread(cancels)?))
@@ -61,7 +61,7 @@ fn kill_rounds(
 ) -> Result<KillBenchCounts> {
     let mut kills = KillBenchCounts::default();
     crate::cli::print_progress("slurmctld frozen");
-    measure_frozen(ground, cluster, &mut kills)?;
+    measure_frozen_controller(ground, cluster, &mut kills)?;
     for round in 0..rounds {
         let text = format!("killed after submissions, round {} of {rounds}", round + 1);
         crate::cli::print_progress(&text);
@@ -70,7 +70,7 @@ fn kill_rounds(
     Ok(kills)
 }
 
-fn submit_some(
+fn submit_round_jobs(
     ground: &BenchEnvironment,
     cluster: TestbedCluster,
     processors: u32,
@@ -94,8 +94,8 @@ fn kill_after_submissions(
     kills: &mut KillBenchCounts,
 ) -> Result<()> {
     // The controller must not forget that the last round's jobs have ended.
-    ground.await_written(cluster)?;
-    let jobs = submit_some(ground, cluster, 1, 2, "")?;
+    ground.await_state_written(cluster)?;
+    let jobs = submit_round_jobs(ground, cluster, 1, 2, "")?;
     // Slurm gave each a number: acknowledged.
     ground.await_jobs("submitted to Slurm", &jobs, |job| {
         job.components[0].lrm_id.is_some()
@@ -168,7 +168,7 @@ fn count_doubled(
 ) -> Result<usize> {
     let ended = ground.await_ends(jobs, &[cluster])?;
     let payloads = ground.read_payloads()?;
-    let came_to: Vec<_> = ended.iter().map(|job| payloads.result_of(job)).collect();
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.job_outcome(job)).collect();
     for one in came_to.iter().filter(|one| one.is_lost || one.doubled > 0) {
         crate::cli::print_progress(&one.told);
     }
@@ -177,7 +177,7 @@ fn count_doubled(
 }
 
 /// Counts the payloads that began although their cancel had been acknowledged.
-fn begun_after_cancel(
+fn count_begun_after_cancel(
     ground: &BenchEnvironment,
     cluster: TestbedCluster,
     settle: Duration,
@@ -194,22 +194,22 @@ fn begun_after_cancel(
         "sleep 300",
     ];
     let filler = ground.run_slurm(cluster, &filler)?;
-    let jobs = submit_some(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
+    let jobs = submit_round_jobs(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
     ground.await_jobs("in Slurm's queue", &jobs, |job| {
         job.components[0].state == "waiting-at-site"
     })?;
     // The controller has written down that they wait, but not yet that they were cancelled.
-    ground.await_written(cluster)?;
+    ground.await_state_written(cluster)?;
     ground.cancel(&jobs)?;
     ground.await_jobs("cancelled", &jobs, |job| job.phase.state == "cancelled")?;
-    let cancelled = now();
+    let cancelled = unix_seconds();
     ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
     ground.testbed.start_cluster(cluster)?;
     ground.resume_node(cluster)?;
     ground.run_slurm(cluster, &["scancel", &filler])?;
     // Wait until nothing is left that could begin.
-    ground.await_empty(cluster)?;
+    ground.await_empty_queue(cluster)?;
     let payloads = ground.read_payloads()?;
     Ok(jobs
         .iter()
@@ -217,13 +217,13 @@ fn begun_after_cancel(
         .sum())
 }
 
-fn measure_frozen(
+fn measure_frozen_controller(
     ground: &BenchEnvironment,
     cluster: TestbedCluster,
     kills: &mut KillBenchCounts,
 ) -> Result<()> {
     ground.testbed.freeze_controller(cluster.name, true)?;
-    let jobs = submit_some(ground, cluster, 1, 2, "");
+    let jobs = submit_round_jobs(ground, cluster, 1, 2, "");
     std::thread::sleep(FROZEN);
     ground.testbed.freeze_controller(cluster.name, false)?;
     kills.frozen_doubled += count_doubled(ground, cluster, &jobs?, &mut kills.lost)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::bench_clusters::run_side_by_side;
-use crate::cli::{last_act, print_progress};
+use crate::cli::{print_progress, run_at_interrupt};
 use crate::testbed::Testbed;
 
 /// Locks the testbed's directory, so that only one run works below it.
@@ -30,9 +30,9 @@ pub(super) fn lock_testbed(testbed: &Testbed) -> Result<File> {
 /// Ends what runs below the testbed's directory if the user interrupts from now on.
 pub(super) fn end_at_interrupt(testbed: &Testbed) {
     let testbed = testbed.clone();
-    last_act(move || {
+    run_at_interrupt(move || {
         // The next start reports what cannot be ended, and tries again.
-        let _ = end_all(&testbed);
+        let _ = end_leftovers(&testbed);
     });
 }
 
@@ -40,7 +40,7 @@ pub(super) fn end_at_interrupt(testbed: &Testbed) {
 ///
 /// # Errors
 /// A cluster does not end.
-pub(super) fn end_all(testbed: &Testbed) -> Result<()> {
+pub(super) fn end_leftovers(testbed: &Testbed) -> Result<()> {
     let clusters = clusters_below(testbed.base_directory());
     let servers = kill_programs_below(testbed.base_directory());
     if clusters.is_empty() && servers == 0 {

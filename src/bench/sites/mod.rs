@@ -75,15 +75,15 @@ pub(super) fn bench(full: bool) -> Result<BenchReport> {
     let testbed = Testbed::below(BASE)?;
     testbed.check_free()?;
     let _only_run = leftovers::lock_testbed(&testbed)?;
-    leftovers::end_all(&testbed)?;
+    leftovers::end_leftovers(&testbed)?;
     leftovers::end_at_interrupt(&testbed);
     let ground = BenchEnvironment::start(&BOTH)?;
-    measure_together(&ground, &extent, &mut report)?;
+    measure_common_starts(&ground, &extent, &mut report)?;
     measure_queries(&ground, &extent, &mut report)?;
     let (judged, kills, soak) = std::thread::scope(|scope| {
-        let judged = scope.spawn(|| measure_judged(&extent));
+        let judged = scope.spawn(|| measure_payload_endings(&extent));
         let kills = scope.spawn(|| measure_kills(&extent));
-        let soak = scope.spawn(|| soak::measure(&ground, extent.soak));
+        let soak = scope.spawn(|| soak::measure_soak(&ground, extent.soak));
         Ok::<_, anyhow::Error>((
             join_thread(judged)?,
             join_thread(kills)?,
@@ -94,13 +94,13 @@ pub(super) fn bench(full: bool) -> Result<BenchReport> {
     Ok(report)
 }
 
-fn measure_judged(extent: &BenchExtent) -> Result<KilledPayloadCounts> {
+fn measure_payload_endings(extent: &BenchExtent) -> Result<KilledPayloadCounts> {
     let ground = BenchEnvironment::start(&BenchClusterGroup {
         name: "judged",
         clusters: &JUDGED,
         ssh: None,
     })?;
-    killed_payloads::measure(&ground, extent.batches)
+    killed_payloads::measure_killed_payloads(&ground, extent.batches)
 }
 
 fn measure_kills(extent: &BenchExtent) -> Result<KillBenchCounts> {
@@ -109,15 +109,15 @@ fn measure_kills(extent: &BenchExtent) -> Result<KillBenchCounts> {
         clusters: &KILLED,
         ssh: None,
     })?;
-    kills::measure(&ground, extent.rounds, extent.settle)
+    kills::measure_controller_kills(&ground, extent.rounds, extent.settle)
 }
 
-fn measure_together(
+fn measure_common_starts(
     ground: &BenchEnvironment,
     extent: &BenchExtent,
     report: &mut BenchReport,
 ) -> Result<()> {
-    let together = two_clusters::measure(ground, extent.jobs)?;
+    let together = two_clusters::measure_two_clusters(ground, extent.jobs)?;
     report.add_floor("floor_slurm_start_s", together.raw, "s");
     report.add_figure("coalloc_two_slurms_s", together.start, "s", "<= 4");
     report.add_figure("start_spread_p95_s", together.spread, "s", "<= 1");

@@ -37,7 +37,7 @@ pub(super) struct PayloadLog(pub(super) Vec<PayloadLogLine>);
 /// The script of a payload: it reports that it begins, sleeps, and reports that it ends. As long as
 /// any of its processes lives it holds a lock, by which another payload of its component notices
 /// it.
-pub(super) fn script(place: &Path, seconds: u32) -> String {
+pub(super) fn payload_script(place: &Path, seconds: u32) -> String {
     let log = place.join("payloads");
     let alone = place.join("alone");
     let log = log.display();
@@ -73,10 +73,10 @@ impl PayloadLog {
     }
 
     /// Sums up a job that should have ended.
-    pub(super) fn result_of(&self, job: &JobReport) -> BenchJobOutcome {
-        let whole = self.is_whole(job.id, job.components.len());
+    pub(super) fn job_outcome(&self, job: &JobReport) -> BenchJobOutcome {
+        let whole = self.has_run_whole(job.id, job.components.len());
         let doubled = self.count_doubled(job.id, job.components.len());
-        let spread = self.spread(job.id);
+        let spread = self.begin_spread(job.id);
         let id = job.id;
         let state = &job.phase.state;
         let reason = job.phase.reason.as_deref().unwrap_or("no reason");
@@ -96,7 +96,7 @@ impl PayloadLog {
     }
 
     /// Times at which the last attempts of a job's components began.
-    pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
+    pub(super) fn begin_times(&self, job: u64) -> Vec<f64> {
         let began = self
             .lines_of(job)
             .filter(|deed| deed.what == PayloadStep::Began);
@@ -105,8 +105,8 @@ impl PayloadLog {
     }
 
     /// Seconds between the first and the last of them.
-    pub(super) fn spread(&self, job: u64) -> f64 {
-        let all = self.beginnings(job);
+    pub(super) fn begin_spread(&self, job: u64) -> f64 {
+        let all = self.begin_times(job);
         let first = all.iter().copied().fold(f64::INFINITY, f64::min);
         let last = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (last - first).max(0.0)
@@ -142,7 +142,7 @@ impl PayloadLog {
     }
 
     /// Returns true if the last attempt of each of the components went through its work.
-    pub(super) fn is_whole(&self, job: u64, components: usize) -> bool {
+    pub(super) fn has_run_whole(&self, job: u64, components: usize) -> bool {
         let mut last = BTreeMap::new();
         for deed in self.lines_of(job) {
             let known = last.entry(deed.component).or_insert((deed.turn, false));
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn payloads(lines: &[&str]) -> PayloadLog {
+    fn parse_log_lines(lines: &[&str]) -> PayloadLog {
         PayloadLog(lines.iter().filter_map(|line| parse_line(line)).collect())
     }
 
@@ -202,29 +202,33 @@ mod tests {
             "begin cn-7-0-2 2 9",
             "end cn-7-0-2 2 10",
         ];
-        assert_eq!(payloads(&tried_again).count_doubled(7, 1), 0);
+        assert_eq!(parse_log_lines(&tried_again).count_doubled(7, 1), 0);
         let done_twice = [
             "begin cn-7-0-1 1 1",
             "end cn-7-0-1 1 2",
             "begin cn-7-0-2 2 3",
             "end cn-7-0-2 2 4",
         ];
-        assert_eq!(payloads(&done_twice).count_doubled(7, 1), 1);
-        assert_eq!(payloads(&done_twice).count_doubled(8, 1), 0, "another job");
+        assert_eq!(parse_log_lines(&done_twice).count_doubled(7, 1), 1);
+        assert_eq!(
+            parse_log_lines(&done_twice).count_doubled(8, 1),
+            0,
+            "another job"
+        );
     }
 
     #[test]
     fn an_attempt_that_begins_anew_within_its_round_ran_twice() {
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).count_doubled(7, 1),
+            parse_log_lines(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).count_doubled(7, 1),
             1
         );
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).count_doubled(7, 1),
+            parse_log_lines(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).count_doubled(7, 1),
             0
         );
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).count_doubled(7, 2),
+            parse_log_lines(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).count_doubled(7, 2),
             0
         );
         let restarted = [
@@ -234,7 +238,7 @@ mod tests {
             "end cn-7-0-2 1 4",
         ];
         assert_eq!(
-            payloads(&restarted).count_doubled(7, 2),
+            parse_log_lines(&restarted).count_doubled(7, 2),
             1,
             "of one component in one round"
         );
@@ -250,12 +254,12 @@ mod tests {
         ];
         all.extend(["begin cn-7-1-2 2 3", "end cn-7-0-2 2 4", "end cn-7-1-2 2 4"]);
         assert_eq!(
-            payloads(&all).count_doubled(7, 2),
+            parse_log_lines(&all).count_doubled(7, 2),
             0,
             "one was killed in the first"
         );
         all.push("end cn-7-0-1 1 2");
-        assert_eq!(payloads(&all).count_doubled(7, 2), 1);
+        assert_eq!(parse_log_lines(&all).count_doubled(7, 2), 1);
     }
 
     #[test]
@@ -265,7 +269,7 @@ mod tests {
             "beside cn-7-0-2 2 9",
             "begin cn-7-0-2 2 9",
         ];
-        assert_eq!(payloads(&second).count_doubled(7, 1), 1);
+        assert_eq!(parse_log_lines(&second).count_doubled(7, 1), 1);
     }
 
     #[test]
@@ -276,7 +280,7 @@ mod tests {
             let mut command = std::process::Command::new("/bin/sh");
             command
                 .arg("-c")
-                .arg(script(place.path(), seconds))
+                .arg(payload_script(place.path(), seconds))
                 .env("COSPAN_JOB", "7");
             command.env("COSPAN_TAG", format!("cn-7-0-{attempt}"));
             command
@@ -318,10 +322,16 @@ mod tests {
             "end c-7-0-1 1 2",
             "end c-7-1-1 1 2",
         ];
-        assert!(payloads(&both).is_whole(7, 2));
-        assert!(!payloads(&both[..3]).is_whole(7, 2), "one was killed");
-        assert!(!payloads(&both).is_whole(7, 3), "one never began");
-        assert_eq!(payloads(&both).spread(7), 0.25);
-        assert_eq!(payloads(&both).count_begun_after(7, 1.1), 1);
+        assert!(parse_log_lines(&both).has_run_whole(7, 2));
+        assert!(
+            !parse_log_lines(&both[..3]).has_run_whole(7, 2),
+            "one was killed"
+        );
+        assert!(
+            !parse_log_lines(&both).has_run_whole(7, 3),
+            "one never began"
+        );
+        assert_eq!(parse_log_lines(&both).begin_spread(7), 0.25);
+        assert_eq!(parse_log_lines(&both).count_begun_after(7, 1.1), 1);
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn job_document(parts: &[BenchComponent], script: &str, more: &str) -
 
 /// Writes the files of the server: its program, its configuration, and commands that count. The
 /// last cluster is driven over SSH if an SSH configuration is given.
-pub(super) fn prepare(
+pub(super) fn prepare_directory(
     place: &Path,
     testbed: &Testbed,
     clusters: &[TestbedCluster],

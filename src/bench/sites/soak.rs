@@ -27,7 +27,7 @@ pub(super) struct SoakCounts {
 }
 
 /// Runs for this long, then waits until all faults are over.
-pub(super) fn measure(ground: &BenchEnvironment, length: Duration) -> Result<SoakCounts> {
+pub(super) fn measure_soak(ground: &BenchEnvironment, length: Duration) -> Result<SoakCounts> {
     let begin = Instant::now();
     let mut jobs = Vec::new();
     let mut alive = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn measure(ground: &BenchEnvironment, length: Duration) -> Result<Soa
     while begin.elapsed() < length {
         while alive.len() < ALIVE {
             let number = jobs.len();
-            let id = ground.submit(&parts_of(number), 2 + number as u32 % 9, "")?;
+            let id = ground.submit(&soak_components(number), 2 + number as u32 % 9, "")?;
             jobs.push(id);
             alive.push(id);
         }
@@ -62,7 +62,7 @@ pub(super) fn measure(ground: &BenchEnvironment, length: Duration) -> Result<Soa
 }
 
 /// Draws one to three components for one site, the other, or any.
-fn parts_of(number: usize) -> Vec<BenchComponent> {
+fn soak_components(number: usize) -> Vec<BenchComponent> {
     let sites = [ALPHA.name, BETA.name];
     let anywhere = number.is_multiple_of(4);
     (0..=number % 3)
@@ -108,7 +108,7 @@ fn judge_jobs(ground: &BenchEnvironment, jobs: &[u64]) -> Result<SoakCounts> {
     crate::cli::print_progress("soak: all is mended, the last jobs end");
     let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
     let payloads = ground.read_payloads()?;
-    let came_to: Vec<_> = ended.iter().map(|job| payloads.result_of(job)).collect();
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.job_outcome(job)).collect();
     let broken: Vec<_> = came_to
         .iter()
         .filter(|one| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX)

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 
-use super::bench_clusters::{BenchComponent, BenchEnvironment, now};
+use super::bench_clusters::{BenchComponent, BenchEnvironment, unix_seconds};
 use super::clusters::{ALPHA, BETA};
 use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
@@ -22,7 +22,10 @@ pub(super) struct CommonStartFigures {
 }
 
 /// Runs this many jobs of three components, one after the other, and as many jobs of Slurm alone.
-pub(super) fn measure(ground: &BenchEnvironment, jobs: u32) -> Result<CommonStartFigures> {
+pub(super) fn measure_two_clusters(
+    ground: &BenchEnvironment,
+    jobs: u32,
+) -> Result<CommonStartFigures> {
     let parts = [ALPHA, BETA, ALPHA].map(|cluster: TestbedCluster| BenchComponent {
         site: Some(cluster.name),
         processors: 4,
@@ -37,7 +40,7 @@ pub(super) fn measure(ground: &BenchEnvironment, jobs: u32) -> Result<CommonStar
             number + 1
         ));
         raw.push(slurm_start_seconds(ground, number)?);
-        let submitted = now();
+        let submitted = unix_seconds();
         let id = ground.submit(&parts, 2, "")?;
         // The next job finds enough processors while this one ends.
         let job = ground.await_jobs("started", &[id], |job: &JobReport| {
@@ -45,11 +48,11 @@ pub(super) fn measure(ground: &BenchEnvironment, jobs: u32) -> Result<CommonStar
         })?;
         let payloads = ground.read_payloads()?;
         let last = payloads
-            .beginnings(id)
+            .begin_times(id)
             .into_iter()
             .fold(f64::NEG_INFINITY, f64::max);
         start.push(last - submitted);
-        spread.push(payloads.spread(id));
+        spread.push(payloads.begin_spread(id));
         let started = job[0]
             .instants
             .started
@@ -68,7 +71,7 @@ pub(super) fn measure(ground: &BenchEnvironment, jobs: u32) -> Result<CommonStar
 fn slurm_start_seconds(ground: &BenchEnvironment, number: u32) -> Result<f64> {
     let marker = ground.create_directory("raw")?.join(number.to_string());
     let work = format!("date +%s.%N > {0}.part; mv {0}.part {0}", marker.display());
-    let submitted = now();
+    let submitted = unix_seconds();
     ground.run_slurm(ALPHA, &["sbatch", "-o", "/dev/null", "--wrap", &work])?;
     ground.wait_until("Slurm's own job", || Ok(marker.exists()))?;
     let began: f64 = std::fs::read_to_string(&marker)?.trim().parse()?;

@@ -32,8 +32,8 @@ pub(crate) fn start_background(
     context: &mut CommandContext,
     data: &Path,
 ) -> Result<CliExitCode, CliError> {
-    data_directory::prepare(data)
-        .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
+    data_directory::prepare_data_directory(data)
+        .map_err(|error| CliError::usage_error(error.to_string(), "`cospan doctor` tells more"))?;
     if let Some(running) = find_running(data)? {
         return print_running(
             context,
@@ -47,10 +47,10 @@ pub(crate) fn start_background(
     options.create(true).append(true).read(true).mode(0o600);
     let mut log = options
         .open(&file)
-        .map_err(|error| CliError::file("open", &file, &error))?;
+        .map_err(|error| CliError::file_error("open", &file, &error))?;
     let begin = log
         .seek(SeekFrom::End(0))
-        .map_err(|error| CliError::file("read", &file, &error))?;
+        .map_err(|error| CliError::file_error("read", &file, &error))?;
     let mut child = spawn_detached(&log)?;
     let begun = Instant::now();
     loop {
@@ -62,7 +62,7 @@ pub(crate) fn start_background(
             _ => fail_if_ended(&mut child, &mut log, begin)?,
         }
         if begun.elapsed() > READY_MAX {
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 format!(
                     "the server (process {}) does not answer after {} s",
                     child.id(),
@@ -109,7 +109,7 @@ fn spawn_detached(log: &File) -> Result<Child, CliError> {
 }
 
 fn report_failure(error: std::io::Error) -> CliError {
-    CliError::usage(
+    CliError::usage_error(
         format!("the server cannot be started: {error}"),
         "run `cospan serve`",
     )
@@ -140,7 +140,8 @@ fn fail_if_ended(child: &mut Child, log: &mut File, begin: u64) -> Result<(), Cl
 }
 
 fn find_running(data: &Path) -> Result<Option<RunningServerInfo>, CliError> {
-    RunningServerInfo::find_running(data).map_err(|error| CliError::file("look into", data, &error))
+    RunningServerInfo::find_running(data)
+        .map_err(|error| CliError::file_error("look into", data, &error))
 }
 
 fn print_running(
@@ -152,7 +153,7 @@ fn print_running(
     let process: u32 = running.process;
     let log: PathBuf = data.join(LOG);
     let answer = json!({ "process": process, "addresses": running.addresses, "log": log });
-    context.out.answer(&answer, |_| {
+    context.out.print_answer(&answer, |_| {
         let address = running.addresses.join(" and ");
         format!(
             "{what} at {address} (process {process})\n  log   {}\n  stop  cospan stop\n",
@@ -180,11 +181,11 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExitCode, C
             quiet: false,
         });
     };
-    signal_end(process)?;
+    send_end_signal(process)?;
     let begun = Instant::now();
     while find_running(&data)?.is_some_and(|running| running.process == process) {
         if begun.elapsed() > STOP_MAX {
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 format!(
                     "the server (process {process}) has not ended after {} s",
                     STOP_MAX.as_secs()
@@ -194,18 +195,20 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExitCode, C
         }
         std::thread::sleep(LOOK);
     }
-    context.out.answer(&json!({ "stopped": process }), |_| {
-        format!("the server (process {process}) has ended; what runs at the sites runs on\n")
-    })?;
+    context
+        .out
+        .print_answer(&json!({ "stopped": process }), |_| {
+            format!("the server (process {process}) has ended; what runs at the sites runs on\n")
+        })?;
     Ok(CliExitCode::Done)
 }
 
-fn signal_end(process: u32) -> Result<(), CliError> {
+fn send_end_signal(process: u32) -> Result<(), CliError> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     match pid.map(|pid| kill_process(pid, Signal::TERM)) {
         // It ended by itself in the meantime.
         Some(Ok(()) | Err(Errno::SRCH)) | None => Ok(()),
-        Some(Err(error)) => Err(CliError::usage(
+        Some(Err(error)) => Err(CliError::usage_error(
             format!("the server (process {process}) cannot be told to end: {error}"),
             "run this as the user that runs the server",
         )),

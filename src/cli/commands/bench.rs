@@ -29,7 +29,7 @@ pub(crate) fn run(
                 quick: false,
             };
             let report = bench::run(&plan).map_err(bench_error)?;
-            context.out.answer(&report, format_bench)?;
+            context.out.print_answer(&report, format_bench)?;
             return exit_for_report(&report);
         }
         BenchCommand::SiteCalls {
@@ -50,7 +50,9 @@ pub(crate) fn run(
                 attempts: *attempts,
             };
             let calls = bench::measure_calls(&plan).map_err(bench_error)?;
-            context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
+            context
+                .out
+                .print_answer(&calls, |calls| format!("{calls:?}\n"))?;
             return Ok(CliExitCode::Done);
         }
         BenchCommand::FloorServer { port, directory } => {
@@ -69,7 +71,7 @@ pub(crate) fn run(
         quick: *quick,
     };
     let report = bench::run(&plan).map_err(bench_error)?;
-    context.out.answer(&report, format_bench)?;
+    context.out.print_answer(&report, format_bench)?;
     Ok(CliExitCode::Done)
 }
 

@@ -56,7 +56,7 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
         },
     )?;
     let rehearsal = client.inject_faults(&plan, args.dry_run)?;
-    context.out.answer(&rehearsal, rehearsal_text)?;
+    context.out.print_answer(&rehearsal, rehearsal_text)?;
     print_note(if args.dry_run {
         "nothing was injected: this is what would run"
     } else {
@@ -68,13 +68,13 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
 fn read_plan(file: &Path) -> Result<(String, String), CliError> {
     if file.as_os_str() != "-" {
         let text = std::fs::read_to_string(file);
-        let text = text.map_err(|error| CliError::file("read", file, &error))?;
+        let text = text.map_err(|error| CliError::file_error("read", file, &error))?;
         return Ok((file.display().to_string(), text));
     }
     let mut text = String::new();
     let name = "standard input";
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| CliError::file("read", Path::new(name), &error))?;
+    read.map_err(|error| CliError::file_error("read", Path::new(name), &error))?;
     Ok((name.to_owned(), text))
 }
 
@@ -91,21 +91,21 @@ fn not_allowed_error() -> CliError {
 /// Shows the bounds, and the running rehearsal.
 fn print_status(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let status = context.client()?.chaos_status()?;
-    context.out.answer(&status, status_text)?;
+    context.out.print_answer(&status, status_text)?;
     Ok(CliExitCode::Done)
 }
 
 /// Ends all faults at once.
 fn stop_faults(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let report = context.client()?.stop_chaos()?;
-    context.out.answer(&report, report_text)?;
+    context.out.print_answer(&report, report_text)?;
     Ok(CliExitCode::Done)
 }
 
 /// Shows the injected faults, and their effects on the control plane.
 fn print_report(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let report = context.client()?.chaos_report()?;
-    context.out.answer(&report, report_text)?;
+    context.out.print_answer(&report, report_text)?;
     Ok(CliExitCode::Done)
 }
 

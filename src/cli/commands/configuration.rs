@@ -23,7 +23,7 @@ pub(crate) fn run(
             let wrong = wrong_roots(context, &located);
             if !wrong.is_empty() {
                 let remedy = "no server starts with such a root: correct it, then check again";
-                return Err(CliError::usage(wrong.join("\n"), remedy));
+                return Err(CliError::usage_error(wrong.join("\n"), remedy));
             }
             let unknown = missing_site_keys(context, &located);
             unknown
@@ -35,7 +35,7 @@ pub(crate) fn run(
             let answer = json!({ "file": file, "sites": sites, "warnings": warnings });
             context
                 .out
-                .answer(&answer, |_| format!("good: {file}, {sites} sites\n"))?;
+                .print_answer(&answer, |_| format!("good: {file}, {sites} sites\n"))?;
         }
         ConfigCommand::Show { brief } => {
             let located = context.config()?;
@@ -44,17 +44,17 @@ pub(crate) fn run(
             match context.out.format() {
                 OutputFormat::Table => {
                     let text = format!("# In effect, from {}.\n\n{text}", describe_place(&located));
-                    context.out.bytes(text.as_bytes())?;
+                    context.out.print_bytes(text.as_bytes())?;
                 }
                 OutputFormat::Json | OutputFormat::Yaml => {
                     let value: toml::Table = toml::from_str(&text).map_err(|error| {
-                        CliError::usage(error.to_string(), "print it without -o")
+                        CliError::usage_error(error.to_string(), "print it without -o")
                     })?;
-                    context.out.answer(&value, |_| String::new())?;
+                    context.out.print_answer(&value, |_| String::new())?;
                 }
             }
         }
-        ConfigCommand::Reference => context.out.bytes(print_reference().as_bytes())?,
+        ConfigCommand::Reference => context.out.print_bytes(print_reference().as_bytes())?,
     }
     Ok(CliExitCode::Done)
 }

@@ -42,7 +42,7 @@ pub(super) struct DoctorCheck {
 }
 
 impl DoctorCheck {
-    fn good(what: &'static str, found: impl Into<String>) -> Self {
+    fn passed(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
             verdict: CheckVerdict::Good,
@@ -51,7 +51,7 @@ impl DoctorCheck {
         }
     }
 
-    fn odd(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn warned(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
         Self {
             what,
@@ -61,19 +61,19 @@ impl DoctorCheck {
         }
     }
 
-    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn not_passed(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             verdict: CheckVerdict::Bad,
-            ..Self::odd(what, found, remedy)
+            ..Self::warned(what, found, remedy)
         }
     }
 
-    fn failed(what: &'static str, error: &CliError) -> Self {
+    fn from_error(what: &'static str, error: &CliError) -> Self {
         let remedy = error
             .remedy
             .clone()
             .unwrap_or_else(|| "correct it, then look again".into());
-        Self::bad(what, error.message.clone(), remedy)
+        Self::not_passed(what, error.message.clone(), remedy)
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn run(
     }
     context
         .out
-        .answer(&examination.checks, |checks| format_checks(checks))?;
+        .print_answer(&examination.checks, |checks| format_checks(checks))?;
     if let Some(file) = &args.bundle {
         print_note(&format!(
             "everything is in {}; read it before you send it",
@@ -120,7 +120,7 @@ fn examine_installation(context: &CommandContext) -> DoctorReport {
         }
         Err(error) => {
             all.checks
-                .push(DoctorCheck::failed("configuration", &error));
+                .push(DoctorCheck::from_error("configuration", &error));
             all.exit = error.exit;
         }
     }
@@ -146,13 +146,13 @@ fn check_configuration(located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "configuration";
     let file = located.file.as_ref().map(|file| file.display().to_string());
     match (file, located.loaded.warnings.len()) {
-        (None, _) => DoctorCheck::odd(
+        (None, _) => DoctorCheck::warned(
             WHAT,
             "no file was found: everything is at its default, and there are no sites",
             "name one with --config or COSPAN_CONFIG; `cospan config show` prints a first one",
         ),
-        (Some(file), 0) => DoctorCheck::good(WHAT, file),
-        (Some(file), n) => DoctorCheck::odd(
+        (Some(file), 0) => DoctorCheck::passed(WHAT, file),
+        (Some(file), n) => DoctorCheck::warned(
             WHAT,
             format!("{file} has {n} warnings"),
             "see `cospan config check`",
@@ -163,18 +163,18 @@ fn check_configuration(located: &LocatedConfig) -> DoctorCheck {
 fn check_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<DoctorCheck> {
     let wrong = wrong_roots(context, located).into_iter();
     wrong
-        .map(|wrong| DoctorCheck::bad("root", wrong, "no server starts before that"))
+        .map(|wrong| DoctorCheck::not_passed("root", wrong, "no server starts before that"))
         .collect()
 }
 
 fn check_disk(directory: &Path) -> DoctorCheck {
     const WHAT: &str = "data directory";
     let name = directory.display();
-    match data_directory::check(directory) {
+    match data_directory::check_data_directory(directory) {
         // The user of this command need not be the server's user.
         Ok(()) | Err(DataDirectoryError::Foreign { .. }) => {}
         Err(error) => {
-            return DoctorCheck::bad(
+            return DoctorCheck::not_passed(
                 WHAT,
                 error.to_string(),
                 "mend it as it says: no server starts on it",
@@ -185,7 +185,7 @@ fn check_disk(directory: &Path) -> DoctorCheck {
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
-            return DoctorCheck::bad(
+            return DoctorCheck::not_passed(
                 WHAT,
                 format!("cannot look at {}: {error}", place.display()),
                 "check that its disk is there",
@@ -194,37 +194,37 @@ fn check_disk(directory: &Path) -> DoctorCheck {
     };
     let shown = cospan_domain::units::Bytes(free);
     if is_in_memory(place) {
-        return DoctorCheck::bad(
+        return DoctorCheck::not_passed(
             WHAT,
             format!("{name} lies in memory: a power cut would take everything"),
             "set server.data_directory to a place on a disk",
         );
     }
     if free < LITTLE_DISK_BYTES {
-        DoctorCheck::odd(
+        DoctorCheck::warned(
             WHAT,
             format!("{name} has {shown} left"),
             "make room on its disk",
         )
     } else {
-        DoctorCheck::good(WHAT, format!("{name}, {shown} left"))
+        DoctorCheck::passed(WHAT, format!("{name}, {shown} left"))
     }
 }
 
 fn check_key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "key";
     if context.environment.token.is_some() {
-        return DoctorCheck::good(WHAT, "in COSPAN_TOKEN");
+        return DoctorCheck::passed(WHAT, "in COSPAN_TOKEN");
     }
     let keys = context.key_directory(located);
     match keys.local_token() {
-        Ok(Some(_)) => DoctorCheck::good(WHAT, keys.token_file_path().display().to_string()),
-        Ok(None) => DoctorCheck::odd(
+        Ok(Some(_)) => DoctorCheck::passed(WHAT, keys.token_file_path().display().to_string()),
+        Ok(None) => DoctorCheck::warned(
             WHAT,
             "there is none in COSPAN_TOKEN nor beside the store",
             "start the server once as this user, or ask its operator for `cospan key add`",
         ),
-        Err(error) => DoctorCheck::failed(WHAT, &error.into()),
+        Err(error) => DoctorCheck::from_error(WHAT, &error.into()),
     }
 }
 
@@ -243,7 +243,7 @@ fn check_server(context: &CommandContext, all: &mut DoctorReport) {
     match client.server_clock() {
         Ok(seconds) => {
             all.checks
-                .push(DoctorCheck::good(WHAT, client.address().to_string()));
+                .push(DoctorCheck::passed(WHAT, client.address().to_string()));
             all.checks.push(check_clock(seconds));
             all.checks.push(check_access(&client));
             all.checks.extend(check_site_states(&client));
@@ -277,7 +277,7 @@ fn report_silent_server(
     before: &[DoctorCheck],
     looked: Option<&[DoctorCheck; 2]>,
 ) -> DoctorCheck {
-    let mut check = DoctorCheck::failed("server", error);
+    let mut check = DoctorCheck::from_error("server", error);
     if error.exit != CliExitCode::Unreachable {
         return check;
     }
@@ -302,10 +302,10 @@ fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorChe
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
     match RunningServerInfo::find_running(&data) {
-        Ok(None) => DoctorCheck::good(WHAT, format!("no server runs with {}", data.display())),
+        Ok(None) => DoctorCheck::passed(WHAT, format!("no server runs with {}", data.display())),
         Ok(Some(RunningServerInfo {
             process, addresses, ..
-        })) => DoctorCheck::bad(
+        })) => DoctorCheck::not_passed(
             WHAT,
             format!(
                 "process {process} serves {} at {}",
@@ -314,7 +314,7 @@ fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorChe
             ),
             "name that address with --server or COSPAN_SERVER; if it hangs there, `cospan stop` it",
         ),
-        Err(error) => DoctorCheck::odd(WHAT, error.to_string(), "check the data directory"),
+        Err(error) => DoctorCheck::warned(WHAT, error.to_string(), "check the data directory"),
     }
 }
 
@@ -325,13 +325,13 @@ fn check_store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck
     let data = config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(config, &data);
     match cospan_storage::check_openable(&path, &options) {
-        Ok(()) => DoctorCheck::good(
+        Ok(()) => DoctorCheck::passed(
             WHAT,
             format!("{}: nothing keeps a server from it", path.display()),
         ),
         Err(error) => {
             let remedy = "`cospan serve` does not start before this is mended";
-            DoctorCheck::bad(WHAT, error.to_string(), remedy)
+            DoctorCheck::not_passed(WHAT, error.to_string(), remedy)
         }
     }
 }
@@ -339,17 +339,17 @@ fn check_store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck
 fn check_clock(server_s: Option<u64>) -> DoctorCheck {
     const WHAT: &str = "clock";
     let Some(theirs) = server_s else {
-        return DoctorCheck::good(WHAT, "the server does not tell its time");
+        return DoctorCheck::passed(WHAT, "the server does not tell its time");
     };
     let apart = (crate::cli::local_time::now().0 / 1_000).abs_diff(theirs);
     if apart > MOST_SKEW_S {
-        DoctorCheck::odd(
+        DoctorCheck::warned(
             WHAT,
             format!("the server's clock and ours are {apart} s apart"),
             "set both by NTP",
         )
     } else {
-        DoctorCheck::good(WHAT, "agrees with the server's")
+        DoctorCheck::passed(WHAT, "agrees with the server's")
     }
 }
 
@@ -359,7 +359,7 @@ fn check_access(client: &Client) -> DoctorCheck {
         .get_text("/readyz")
         .and_then(|_| client.describe_store())
     {
-        Ok(store) => DoctorCheck::good(
+        Ok(store) => DoctorCheck::passed(
             WHAT,
             format!(
                 "{} jobs, store {} ({})",
@@ -368,7 +368,7 @@ fn check_access(client: &Client) -> DoctorCheck {
                 store.engine
             ),
         ),
-        Err(error) => DoctorCheck::failed(WHAT, &error.into()),
+        Err(error) => DoctorCheck::from_error(WHAT, &error.into()),
     }
 }
 
@@ -378,7 +378,7 @@ fn check_site_states(client: &Client) -> Vec<DoctorCheck> {
         return Vec::new();
     };
     if list.sites.is_empty() {
-        return vec![DoctorCheck::odd(
+        return vec![DoctorCheck::warned(
             WHAT,
             "there are no sites",
             "add a [[site]] to the configuration",
@@ -394,8 +394,12 @@ fn check_site_states(client: &Client) -> Vec<DoctorCheck> {
                 .unwrap_or_default();
             let found = format!("{} is {}{reason}", site.name, site.state);
             match site.state.as_str() {
-                "usable" => DoctorCheck::good(WHAT, found),
-                _ => DoctorCheck::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
+                "usable" => DoctorCheck::passed(WHAT, found),
+                _ => DoctorCheck::warned(
+                    WHAT,
+                    found,
+                    format!("see `cospan site show {}`", site.name),
+                ),
             }
         })
         .collect()

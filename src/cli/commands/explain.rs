@@ -31,11 +31,11 @@ pub(crate) fn run(
             if is_page || is_for_people {
                 client.explain_page(id, after, limit)
             } else {
-                read_whole(&client, id)
+                read_whole_explanation(&client, id)
             }
         })
         .collect::<Result<_, _>>()?;
-    context.out.answer(&reports, |reports| {
+    context.out.print_answer(&reports, |reports| {
         let texts = reports.iter().map(|report| format_report(report, is_page));
         texts.collect::<Vec<String>>().join("\n")
     })?;
@@ -43,7 +43,10 @@ pub(crate) fn run(
 }
 
 /// Reads all pages of an explanation; warns if they do not show one state of the job.
-pub(super) fn read_whole(client: &Client, id: u64) -> Result<ExplainReport, ClientError> {
+pub(super) fn read_whole_explanation(
+    client: &Client,
+    id: u64,
+) -> Result<ExplainReport, ClientError> {
     let all = client.explain_all(id)?;
     if !all.held_still {
         let warning = warning_word();

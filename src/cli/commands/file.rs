@@ -19,8 +19,12 @@ pub(crate) fn run(
 ) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     match command {
-        FileSubcommand::List => context.out.answer(&all_files(&client)?, format_files)?,
-        FileSubcommand::Show { name } => context.out.answer(&client.file(name)?, format_file)?,
+        FileSubcommand::List => context
+            .out
+            .print_answer(&all_files(&client)?, format_files)?,
+        FileSubcommand::Show { name } => {
+            context.out.print_answer(&client.file(name)?, format_file)?
+        }
         FileSubcommand::Add {
             name,
             site,
@@ -33,7 +37,9 @@ pub(crate) fn run(
                 path: path.parse().map_err(reject_name)?,
                 replace: *replace,
             };
-            context.out.answer(&client.add_file(&file)?, format_file)?;
+            context
+                .out
+                .print_answer(&client.add_file(&file)?, format_file)?;
         }
         FileSubcommand::Upload {
             path,
@@ -59,15 +65,15 @@ pub(crate) fn run(
             let name = upload_file(&client, path, &wish)?;
             context
                 .out
-                .answer(&client.file(name.as_str())?, format_file)?;
+                .print_answer(&client.file(name.as_str())?, format_file)?;
         }
         FileSubcommand::Uploads { give_up: None } => context
             .out
-            .answer(&list_unfinished(&client)?, format_uploads)?,
+            .print_answer(&list_unfinished_uploads(&client)?, format_uploads)?,
         FileSubcommand::Uploads { give_up: Some(id) } => {
             let upload = find_upload(&client, id)?;
-            client.give_up_upload(upload.id.as_deref().unwrap_or(id))?;
-            context.out.answer(&upload, |upload| {
+            client.abandon_upload(upload.id.as_deref().unwrap_or(id))?;
+            context.out.print_answer(&upload, |upload| {
                 format!(
                     "upload of {} given up; what arrived of it is deleted\n",
                     upload.name
@@ -82,14 +88,14 @@ pub(crate) fn run(
             let done = serde_json::json!({ "removed": name, "site": site });
             context
                 .out
-                .answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
+                .print_answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
         }
     }
     Ok(CliExitCode::Done)
 }
 
 fn reject_name(error: IdentifierError) -> CliError {
-    CliError::usage(error.to_string(), "correct the name")
+    CliError::usage_error(error.to_string(), "correct the name")
 }
 
 fn all_files(client: &Client) -> Result<FilePage, CliError> {
@@ -102,7 +108,7 @@ fn all_files(client: &Client) -> Result<FilePage, CliError> {
     Ok(page)
 }
 
-fn list_unfinished(client: &Client) -> Result<UploadPage, CliError> {
+fn list_unfinished_uploads(client: &Client) -> Result<UploadPage, CliError> {
     let mut page = client.list_uploads(None)?;
     while let Some(next) = page.next.take() {
         let more = client.list_uploads(Some(&next))?;
@@ -114,12 +120,12 @@ fn list_unfinished(client: &Client) -> Result<UploadPage, CliError> {
 
 /// Returns the only upload whose id begins with this text.
 fn find_upload(client: &Client, start: &str) -> Result<UploadReport, CliError> {
-    let mut found: Vec<UploadReport> = list_unfinished(client)?.uploads;
+    let mut found: Vec<UploadReport> = list_unfinished_uploads(client)?.uploads;
     found
         .retain(|upload: &UploadReport| upload.id.as_ref().is_some_and(|id| id.starts_with(start)));
     match (found.pop(), found.is_empty()) {
         (Some(upload), true) => Ok(upload),
-        (upload, _) => Err(CliError::usage(
+        (upload, _) => Err(CliError::usage_error(
             match upload {
                 Some(_) => format!("several uploads have an id that begins with {start:?}"),
                 None => format!("there is no upload {start:?} that is not whole"),

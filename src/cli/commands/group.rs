@@ -56,7 +56,7 @@ pub(super) fn show_group(
         states,
         jobs,
     };
-    context.out.answer(&shown, format_group)?;
+    context.out.print_answer(&shown, format_group)?;
     Ok(CliExitCode::Done)
 }
 

@@ -37,18 +37,18 @@ pub(crate) fn cancel_jobs(
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            repeat_to_end(&client, JobAction::Cancel, selection)?
+            command_all_pages(&client, JobAction::Cancel, selection)?
         }
     };
     print_results(context, JobAction::Cancel, &report)
 }
 
 fn reject_option(name: &str, error: cospan_domain::ids::IdentifierError) -> CliError {
-    CliError::usage(format!("--{name}: {error}"), "correct the name")
+    CliError::usage_error(format!("--{name}: {error}"), "correct the name")
 }
 
 /// Sends another command about jobs.
-pub(crate) fn steer_jobs(
+pub(crate) fn command_jobs(
     context: &mut CommandContext,
     order: JobAction,
     ids: &JobIdList,
@@ -78,13 +78,13 @@ fn select_by_ids(
         };
         report
             .jobs
-            .extend(repeat_to_end(client, order, selection)?.jobs);
+            .extend(command_all_pages(client, order, selection)?.jobs);
     }
     Ok(report)
 }
 
 /// Repeats a command about many jobs until it has reached the last of them.
-fn repeat_to_end(
+fn command_all_pages(
     client: &Client,
     order: JobAction,
     mut selection: JobSelection,
@@ -106,7 +106,7 @@ fn print_results(
 ) -> Result<CliExitCode, CliError> {
     context
         .out
-        .answer(report, |report| match report.jobs.as_slice() {
+        .print_answer(report, |report| match report.jobs.as_slice() {
             [] => "no jobs\n".into(),
             jobs => jobs.iter().map(|job| format_result(order, job)).collect(),
         })?;

@@ -25,7 +25,7 @@ pub(crate) fn run(
             let answer = json!({ "name": name, "token": token.secret(), "roles": roles });
             context
                 .out
-                .answer(&answer, |_| format!("{}\n", token.secret()))?;
+                .print_answer(&answer, |_| format!("{}\n", token.secret()))?;
             print_note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
         KeyCommand::List => print_keys(context, &keys.list_keys()?)?,
@@ -33,7 +33,7 @@ pub(crate) fn run(
         KeyCommand::Revoke(args) => set_role(context, &keys, args, false)?,
         KeyCommand::Remove { name } => {
             keys.remove_key(&parse_key_name(name)?)?;
-            context.out.answer(&json!({ "removed": name }), |_| {
+            context.out.print_answer(&json!({ "removed": name }), |_| {
                 format!("key {name} removed\n")
             })?;
         }
@@ -42,7 +42,7 @@ pub(crate) fn run(
 }
 
 fn parse_key_name(name: &str) -> Result<KeyName, CliError> {
-    KeyName::new(name).map_err(|error| CliError::usage(error.to_string(), "correct the name"))
+    KeyName::new(name).map_err(|error| CliError::usage_error(error.to_string(), "correct the name"))
 }
 
 fn set_role(
@@ -55,7 +55,7 @@ fn set_role(
     let answer = json!({ "name": args.name, "roles": role_names(&roles) });
     context
         .out
-        .answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
+        .print_answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
     Ok(())
 }
 
@@ -72,7 +72,7 @@ fn print_keys(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result
     });
     context
         .out
-        .answer(&answer.collect::<Vec<_>>(), |_| match keys {
+        .print_answer(&answer.collect::<Vec<_>>(), |_| match keys {
             [] => "no keys; the server makes the first one when it starts\n".into(),
             keys => {
                 let rows: Vec<Vec<String>> = keys

@@ -15,9 +15,9 @@ pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliEx
     let page = if args.all {
         read_all_pages(&client, filter)?
     } else {
-        fill_page(&client, filter)?
+        read_full_page(&client, filter)?
     };
-    context.out.answer(&page, format_jobs)?;
+    context.out.print_answer(&page, format_jobs)?;
     if let Some(next) = page.next {
         print_note(&format!(
             "there are more: cospan list --after {next}, or --all"
@@ -27,7 +27,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliEx
 }
 
 /// Reads a page as full as asked for: the server may send less although there is more.
-fn fill_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+fn read_full_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
     let mut page = client.list_jobs(&filter)?;
     let wanted = filter.limit as usize;
     while let Some(next) = page.next.filter(|_| page.jobs.len() < wanted) {

@@ -14,7 +14,7 @@ use crate::api::v1::job::{JobReport, OutputReport};
 use crate::cli::args_job::OutputArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cli::interrupt::set_half_written;
+use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(
             _ => "these jobs declare no outputs, or have not run yet".to_owned(),
         });
     }
-    context.out.answer(&all, |all| format_fetched(all))?;
+    context.out.print_answer(&all, |all| format_fetched(all))?;
     Ok(exit)
 }
 
@@ -84,7 +84,7 @@ fn wanted_outputs<'j>(
         .flat_map(|c| c.outputs.iter().map(|output| (c.name.clone(), output)))
         .collect();
     match (&args.component, components.count()) {
-        (Some(name), 0) => Err(CliError::usage(
+        (Some(name), 0) => Err(CliError::usage_error(
             format!("job {} has no component {name:?} that ever ran", job.id),
             format!("see `cospan show {}`", job.id),
         )),
@@ -112,7 +112,7 @@ fn fetch_output(
     // A path from the server must not lead out of the directory.
     let safe = ComponentName::new(component).is_ok() && RelPath::new(&output.path).is_ok();
     let result = if !safe {
-        Err(CliError::usage(
+        Err(CliError::usage_error(
             "its path leads elsewhere",
             "do not trust this server",
         ))
@@ -124,7 +124,7 @@ fn fetch_output(
             output,
             file: &fetched.file,
         };
-        way.bring_output(overwrite)
+        way.download_output(overwrite)
     };
     match result {
         Ok(arrived) => {
@@ -164,13 +164,13 @@ struct OutputDownload<'w> {
 
 impl OutputDownload<'_> {
     /// Fetches the output, be it a file or a directory.
-    fn bring_output(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
+    fn download_output(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
         // If a directory was fetched before, nothing is read as a file.
         let was_there = self.file.is_dir();
         let fetched = if was_there {
-            Err(self.in_the_way_error())
+            Err(self.path_taken_error())
         } else {
-            self.bring_file(overwrite)
+            self.download_file(overwrite)
         };
         match fetched {
             // The server has no such file. Most missing files are not directories either; then the
@@ -180,7 +180,7 @@ impl OutputDownload<'_> {
                     .client
                     .list_tree(self.job, self.component, &self.output.path);
                 match listed {
-                    Ok(listed) => tree::bring_tree(self, listed, overwrite),
+                    Ok(listed) => tree::download_tree(self, listed, overwrite),
                     Err(_) => Err(error),
                 }
             }
@@ -188,16 +188,16 @@ impl OutputDownload<'_> {
         }
     }
 
-    fn bring_file(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
+    fn download_file(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
         if overwrite {
-            self.download_whole()
+            self.download_into_place()
         } else {
-            self.fetch_and_compare()
+            self.download_unless_present()
         }
     }
 
-    fn in_the_way_error(&self) -> CliError {
-        CliError::usage(
+    fn path_taken_error(&self) -> CliError {
+        CliError::usage_error(
             format!(
                 "{} is there already, and is something else",
                 self.file.display()
@@ -208,11 +208,11 @@ impl OutputDownload<'_> {
 
     /// Fetches the file unless it is there already. Another file in its place stays as it is, and
     /// is reported.
-    fn fetch_and_compare(&self) -> Result<DownloadedFile, CliError> {
+    fn download_unless_present(&self) -> Result<DownloadedFile, CliError> {
         if std::fs::symlink_metadata(self.file).is_err() {
-            return self.download_whole();
+            return self.download_into_place();
         }
-        let mine = digest_of(self.file)?;
+        let mine = read_local_file(self.file)?;
         // The digest of an output that stays at its site is unknown before it is fetched.
         let theirs = match &self.output.digest {
             Some(known) => known.clone(),
@@ -227,7 +227,7 @@ impl OutputDownload<'_> {
         if mine.digest == theirs {
             return Ok(mine);
         }
-        Err(CliError::usage(
+        Err(CliError::usage_error(
             "another file is there already, and was left as it is; --overwrite replaces it",
             "fetch it with --overwrite, or to another directory with --to",
         ))
@@ -240,11 +240,11 @@ impl OutputDownload<'_> {
     }
 
     /// Puts the file in place only if it is whole.
-    fn download_whole(&self) -> Result<DownloadedFile, CliError> {
+    fn download_into_place(&self) -> Result<DownloadedFile, CliError> {
         let partial = self.partial_path();
         let result = self.download_to(&partial).and_then(|found| {
-            cospan_durable::put_in_place(&partial, self.file)
-                .map_err(|error| CliError::file("put in place", self.file, &error))?;
+            cospan_durable::rename_durably(&partial, self.file)
+                .map_err(|error| CliError::file_error("put in place", self.file, &error))?;
             Ok(found)
         });
         if result.is_err() {
@@ -260,29 +260,29 @@ impl OutputDownload<'_> {
                 .download_output(self.job, self.component, &self.output.path)?;
         let directory = self.file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)
-            .map_err(|error| CliError::file("make the directory", directory, &error))?;
-        set_half_written(Some(partial.to_owned()));
+            .map_err(|error| CliError::file_error("make the directory", directory, &error))?;
+        set_partial_file(Some(partial.to_owned()));
         let result =
             copy_and_hash(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
-                check_whole(self.output, download.size, size, &digest)?;
+                check_download(self.output, download.size, size, &digest)?;
                 Ok(DownloadedFile {
                     size,
                     digest,
                     was_there: false,
                 })
             });
-        set_half_written(None);
+        set_partial_file(None);
         result
     }
 }
 
 /// Returns size and digest of a file on this side.
-fn digest_of(file: &Path) -> Result<DownloadedFile, CliError> {
-    let opened = File::open(file).map_err(|error| CliError::file("read", file, &error))?;
+fn read_local_file(file: &Path) -> Result<DownloadedFile, CliError> {
+    let opened = File::open(file).map_err(|error| CliError::file_error("read", file, &error))?;
     let mut hasher = blake3::Hasher::new();
     hasher
         .update_reader(opened)
-        .map_err(|error| CliError::file("read", file, &error))?;
+        .map_err(|error| CliError::file_error("read", file, &error))?;
     let digest = hasher.finalize().to_hex().to_string();
     Ok(DownloadedFile {
         size: hasher.count(),
@@ -296,7 +296,7 @@ fn copy_and_hash(
     from: &mut dyn Read,
     to: &Path,
 ) -> Result<(u64, String), CliError> {
-    let mut file = File::create(to).map_err(|error| CliError::file("write", to, &error))?;
+    let mut file = File::create(to).map_err(|error| CliError::file_error("write", to, &error))?;
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; 256 << 10];
     let mut size = 0;
@@ -306,19 +306,19 @@ fn copy_and_hash(
             Ok(n) => {
                 hasher.update(&piece[..n]);
                 file.write_all(&piece[..n])
-                    .map_err(|error| CliError::file("write", to, &error))?;
+                    .map_err(|error| CliError::file_error("write", to, &error))?;
                 size += n as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(client.broken_connection(&error).into()),
+            Err(error) => return Err(client.broken_connection_error(&error).into()),
         }
     }
     file.sync_all()
-        .map_err(|error| CliError::file("write", to, &error))?;
+        .map_err(|error| CliError::file_error("write", to, &error))?;
     Ok((size, hasher.finalize().to_hex().to_string()))
 }
 
-fn check_whole(
+fn check_download(
     output: &OutputReport,
     promised: Option<u64>,
     size: u64,

@@ -26,11 +26,11 @@ pub(crate) fn run(
     // People have read it already.
     let right = if args.testbed {
         let report = testbed::run(&options)?;
-        context.out.answer(&report, |_| String::new())?;
+        context.out.print_answer(&report, |_| String::new())?;
         report.right
     } else {
         let report = demonstrate(&options)?;
-        context.out.answer(&report, |_| String::new())?;
+        context.out.print_answer(&report, |_| String::new())?;
         report.right
     };
     Ok(if right {

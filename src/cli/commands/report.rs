@@ -53,7 +53,7 @@ pub(crate) fn run(
     if !structured {
         context
             .out
-            .bytes(&csv_lines([COLUMNS.map(CsvField::text)])?)?;
+            .print_bytes(&csv_lines([COLUMNS.map(CsvField::text)])?)?;
     }
     loop {
         if structured {
@@ -61,14 +61,14 @@ pub(crate) fn run(
         } else {
             context
                 .out
-                .bytes(&csv_lines(page.jobs.iter().map(account_cells))?)?;
+                .print_bytes(&csv_lines(page.jobs.iter().map(account_cells))?)?;
         }
         let Some(next) = page.next else { break };
         filter.after = Some(next);
         page = client.list_accounts(&filter)?;
     }
     if structured {
-        context.out.answer(&whole, |_| String::new())?;
+        context.out.print_answer(&whole, |_| String::new())?;
     }
     Ok(CliExitCode::Done)
 }

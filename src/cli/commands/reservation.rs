@@ -35,12 +35,12 @@ pub(crate) fn run(
     match command {
         ReservationCommand::List { only } => {
             let page = read_reservation_pages(&client, only)?;
-            context.out.answer(&page, format_page)?;
+            context.out.print_answer(&page, format_page)?;
         }
         ReservationCommand::Show {
             ids: ReservationTarget::Shared(name),
         } => {
-            context.out.answer(
+            context.out.print_answer(
                 &client.shared_reservation(name.as_str())?,
                 shared_reservation::format_shared,
             )?;
@@ -51,7 +51,7 @@ pub(crate) fn run(
             for id in context.resolve_ids(&client, ids)? {
                 context
                     .out
-                    .answer(&client.reservation(id)?, format_job_reservation)?;
+                    .print_answer(&client.reservation(id)?, format_job_reservation)?;
             }
         }
         ReservationCommand::Create(args) => {

@@ -19,7 +19,7 @@ use crate::terminal::log_format::{JsonLogWriter, VisibleFields};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExitCode, CliError> {
-    plan_chaos(args)?;
+    load_chaos_plan(args)?;
     let located = context.config()?;
     if args.background {
         let data = located.loaded.config.data_directory(&context.environment);
@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         let _ = rustix::process::setsid();
     }
     let signals = serve::server_signals::listen().map_err(|error| {
-        CliError::usage(
+        CliError::usage_error(
             format!("cannot listen for signals: {error}"),
             "report this as a bug",
         )
@@ -89,7 +89,7 @@ fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<()
     let log = &located.loaded.config.log;
     let filter = context.environment.log.as_ref().unwrap_or(&log.filter);
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        CliError::usage(
+        CliError::usage_error(
             format!("COSPAN_LOG is {filter:?}: {error}"),
             "write a level, or levels by module: info,cospan_actors=debug",
         )
@@ -116,15 +116,15 @@ fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<()
         .with(MalformedRequestLayer)
         .with(lines)
         .try_init();
-    ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))
+    ready.map_err(|error| CliError::usage_error(format!("cannot log: {error}"), "report this"))
 }
 
 /// Refuses to start by accident: a build that fails on purpose must not be taken for one that does
 /// not.
 #[cfg(cospan_chaos)]
-fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
+fn load_chaos_plan(args: &ServeArgs) -> Result<(), CliError> {
     if !args.allow_chaos {
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             "this build has planted faults and is for tests only",
             "install an ordinary build, or say --allow-chaos",
         ));
@@ -132,7 +132,7 @@ fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
     let plan = std::env::var("COSPAN_CHAOS_PLAN").unwrap_or_default();
     let coverage = std::env::var_os("COSPAN_CHAOS_COVERAGE").map(Into::into);
     cospan_actors::chaos::load_plan(&plan, coverage).map_err(|problem| {
-        CliError::usage(
+        CliError::usage_error(
             format!("COSPAN_CHAOS_PLAN: {problem}"),
             "write kind:point:effect:passage[:in-flight], such as crash:before-effect:Submit:1",
         )
@@ -140,6 +140,6 @@ fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
 }
 
 #[cfg(not(cospan_chaos))]
-fn plan_chaos(_: &ServeArgs) -> Result<(), CliError> {
+fn load_chaos_plan(_: &ServeArgs) -> Result<(), CliError> {
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) fn create_and_wait(
             let processors = part.processors.or(args.processors).ok_or_else(|| {
                 let site = &part.site;
                 let remedy = format!("say --processors N, or --site {site}=N");
-                CliError::usage(
+                CliError::usage_error(
                     format!("it is not said how much {site} is to reserve"),
                     remedy,
                 )
@@ -46,7 +46,8 @@ pub(super) fn create_and_wait(
             })
         });
     let first = parts.next().transpose()?;
-    let first = first.ok_or_else(|| CliError::usage("no site is named", "say --site NAME"))?;
+    let first =
+        first.ok_or_else(|| CliError::usage_error("no site is named", "say --site NAME"))?;
     let wanted = SharedDocument {
         name: args.name.clone(),
         site: first.site,
@@ -62,7 +63,7 @@ pub(super) fn create_and_wait(
     let report = wait_for_shared(client, name)?;
     match report.state.as_str() {
         "confirmed" => {
-            context.out.answer(&report, format_shared)?;
+            context.out.print_answer(&report, format_shared)?;
             print_note(&format!(
                 "jobs use it with: cospan submit --reservation {name}"
             ));
@@ -139,7 +140,7 @@ pub(super) fn extend_and_wait(
         let message = format!("reservation {name} at {sites} cannot last longer than {until}");
         return Err(refused_error(message, &report));
     }
-    context.out.answer(&report, format_shared)?;
+    context.out.print_answer(&report, format_shared)?;
     Ok(())
 }
 
@@ -162,8 +163,8 @@ pub(super) fn change_access(
         only,
         everybody: args.everybody,
     };
-    let report = client.allow_shared(args.name.as_str(), &who)?;
-    context.out.answer(&report, format_shared)?;
+    let report = client.change_shared_access(args.name.as_str(), &who)?;
+    context.out.print_answer(&report, format_shared)?;
     print_note(&format!(
         "jobs that run in {} go on; such as wait for it and may not use it any more fail",
         args.name
@@ -183,7 +184,7 @@ pub(super) fn cancel_and_report(
 ) -> Result<(), CliError> {
     let before = client.cancel_shared(name)?;
     let report = wait_for_shared(client, name)?;
-    context.out.answer(&report, format_shared)?;
+    context.out.print_answer(&report, format_shared)?;
     print_note(&format!(
         "reservation {name} at {} goes back: {}",
         report.format_sites(),

@@ -63,7 +63,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliEx
             last_words: report.last_words,
         });
     }
-    context.out.answer(&shown, |shown| {
+    context.out.print_answer(&shown, |shown| {
         let texts: Vec<String> = shown.iter().map(format_job).collect();
         texts.join("\n")
     })?;

@@ -43,18 +43,18 @@ pub(crate) fn run(
     context: &mut CommandContext,
     args: &SimulateArgs,
 ) -> Result<CliExitCode, CliError> {
-    interrupt::set_hint("the simulation was ended; nothing was written");
+    interrupt::set_interrupt_hint("the simulation was ended; nothing was written");
     let study = build_study(context, args)?;
     check_writable(&args.to)?;
     let watcher: Arc<dyn RunWatcher> = Arc::new(ProgressDisplay::new(&study));
-    let records = simulate::run(&study, &watcher);
+    let records = simulate::run_study(&study, &watcher);
     drop(watcher);
     let records = records.map_err(simulation_error)?;
-    interrupt::set_hint("the report was being written; it is not complete");
+    interrupt::set_interrupt_hint("the report was being written; it is not complete");
     let report = write_report(&args.to, &study.describe(), &records).map_err(report_error)?;
     context
         .out
-        .answer(&report.summary, |_| format_study(&report, &args.to))?;
+        .print_answer(&report.summary, |_| format_study(&report, &args.to))?;
     Ok(CliExitCode::Done)
 }
 
@@ -70,7 +70,7 @@ fn format_study(report: &ReportFiles, to: &Path) -> String {
 fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<SimulationStudy, CliError> {
     let settings = read_settings(context)?;
     let grid = Grid::load(&choose_grid_file(args)?).map_err(|error| match error {
-        GridError::Unreadable { .. } => CliError::usage(
+        GridError::Unreadable { .. } => CliError::usage_error(
             error.to_string(),
             "`cospan simulate --help` tells what a grid file is for",
         ),
@@ -120,12 +120,12 @@ fn choose_grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     if !args.example {
         let remedy = "a grid to begin with, and jobs on it: cospan simulate --example; your own: \
                       cospan simulate grid.toml --model lublin --jobs 500";
-        return Err(CliError::usage("no grid file is named", remedy));
+        return Err(CliError::usage_error("no grid file is named", remedy));
     }
     check_writable(&args.to)?;
     let file = args.to.join("grid.toml");
     match std::fs::read(&file) {
-        Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage(
+        Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage_error(
             format!("{} is there, and is not the example", file.display()),
             format!(
                 "simulate it with: cospan simulate {} --model lublin --jobs 500",
@@ -135,7 +135,7 @@ fn choose_grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
         Ok(_) => Ok(file),
         Err(_) => match std::fs::write(&file, EXAMPLE) {
             Ok(()) => Ok(file),
-            Err(error) => Err(CliError::file("write", &file, &error)),
+            Err(error) => Err(CliError::file_error("write", &file, &error)),
         },
     }
 }
@@ -148,7 +148,7 @@ fn read_settings(context: &CommandContext) -> Result<ActorSettings, CliError> {
         None => Config::parse(Path::new("no configuration file"), "")?,
     };
     simulate::simulated_settings(&loaded.config)
-        .map_err(|error| CliError::usage(error.to_string(), "correct placement.policy"))
+        .map_err(|error| CliError::usage_error(error.to_string(), "correct placement.policy"))
 }
 
 fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
@@ -174,7 +174,7 @@ fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, C
             longest: args.longest.0,
         },
         _ => {
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 "nothing says where jobs come from",
                 "--model lublin --jobs 500 draws them from a model, --log FILE reads them from a \
                  log; or begin with --example",
@@ -230,7 +230,7 @@ fn combine_variants(
         if RivalPolicy::find_rival(policy.as_str()).is_none() && flexco_operations(policy).is_none()
         {
             find_policy(policy)
-                .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
+                .map_err(|error| CliError::usage_error(error.to_string(), "correct --policy"))?;
         }
     }
     let label = String::new();
@@ -251,7 +251,7 @@ fn combine_variants(
             flexco_operations(policy),
         ) {
             (Some(rival), _) => {
-                (variant.policy, variant.copies) = (RivalPolicy::policy(), rival.copies)
+                (variant.policy, variant.copies) = (RivalPolicy::placing_policy(), rival.copies)
             }
             (None, Some(allowed)) => variant.flexco = Some(allowed),
             (None, None) => variant.policy = policy.clone(),
@@ -292,7 +292,7 @@ fn combine_variants(
     }) {
         Some(StudyVariant { label, .. }) => {
             let message = format!("{label:?} would be compared with itself");
-            Err(CliError::usage(message, "give each value once"))
+            Err(CliError::usage_error(message, "give each value once"))
         }
         None => Ok(variants),
     }
@@ -344,7 +344,7 @@ fn check_writable(to: &Path) -> Result<(), CliError> {
     let tried = std::fs::create_dir_all(to).and_then(|()| tempfile::tempfile_in(to));
     tried.map(drop).map_err(|error| {
         let message = format!("cannot write into {}: {error}", to.display());
-        CliError::usage(message, "name another folder with --to")
+        CliError::usage_error(message, "name another folder with --to")
     })
 }
 

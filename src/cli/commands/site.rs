@@ -44,12 +44,14 @@ fn run_at_server(
     match command {
         // These commands need no server.
         SiteSubcommand::Add(_) | SiteSubcommand::Check(_) | SiteSubcommand::Clean(_) => {}
-        SiteSubcommand::List => context.out.answer(&client.list_sites()?, format_list)?,
+        SiteSubcommand::List => context
+            .out
+            .print_answer(&client.list_sites()?, format_list)?,
         SiteSubcommand::Show(arg) => {
             let within = arg.ahead.unwrap_or(AHEAD);
             context
                 .out
-                .answer(&client.site_and_timeline(&arg.site, within)?, format_site)?;
+                .print_answer(&client.site_and_timeline(&arg.site, within)?, format_site)?;
         }
         SiteSubcommand::Drain(arg) => {
             run_site_command(context, &client, &arg.site, SiteAction::Drain)?
@@ -76,7 +78,7 @@ fn run_at_server(
             reason,
         } => {
             if until <= from {
-                return Err(CliError::usage(
+                return Err(CliError::usage_error(
                     "the window ends before it begins",
                     "give --until a later time than --from",
                 ));
@@ -122,7 +124,9 @@ fn run_site_command(
     action: SiteAction,
 ) -> Result<(), CliError> {
     client.send_site_command(site, &action)?;
-    Ok(context.out.answer(&client.site(site)?, format_state)?)
+    Ok(context
+        .out
+        .print_answer(&client.site(site)?, format_state)?)
 }
 
 fn format_state(site: &SiteReport) -> String {

@@ -23,7 +23,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliE
     let slots = context.client()?.find_slots(&wanted)?;
     context
         .out
-        .answer(&slots, |slots| format_slots(slots, args))?;
+        .print_answer(&slots, |slots| format_slots(slots, args))?;
     Ok(CliExitCode::Done)
 }
 

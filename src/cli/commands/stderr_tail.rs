@@ -6,7 +6,7 @@ use crate::client::Client;
 
 /// Returns the last words of a job's failed components. If they cannot be read, the reason that the
 /// job itself gives has to suffice.
-pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
+pub(super) fn read_last_words(client: &Client, job: u64) -> Vec<LastWordsReport> {
     client
         .explain(job)
         .map(|report| report.last_words)

@@ -10,7 +10,7 @@ use crate::api::v1::store::StoreReport;
 use crate::cli::args_operate::StoreCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cli::interrupt::set_half_written;
+use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{format_name_values, print_note};
 use crate::client::Client;
 
@@ -30,11 +30,11 @@ pub(crate) fn run(
         StoreCommand::Import { .. } | StoreCommand::Check | StoreCommand::AcceptLoss => {}
         StoreCommand::Show => context
             .out
-            .answer(&client.describe_store()?, format_store)?,
+            .print_answer(&client.describe_store()?, format_store)?,
         StoreCommand::Export { file } if file.as_os_str() == "-" => {
             let mut download = client.export_store()?;
             pump_bytes(&client, &mut download.bytes, |piece| {
-                Ok(context.out.bytes(piece)?)
+                Ok(context.out.print_bytes(piece)?)
             })?;
         }
         StoreCommand::Export { file } => {
@@ -62,11 +62,11 @@ fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, Cl
         Box::new(BufReader::new(std::io::stdin()))
     } else {
         Box::new(BufReader::new(File::open(file).map_err(
-            |error: std::io::Error| CliError::file("read", file, &error),
+            |error: std::io::Error| CliError::file_error("read", file, &error),
         )?))
     };
     let imported =
-        cospan_storage::import::import(&path, &options, &mut input).map_err(offline_error)?;
+        cospan_storage::import::import_store(&path, &options, &mut input).map_err(offline_error)?;
     print_note(&format!(
         "{} records imported into {}; they came from {}, and belong to {} now",
         imported.records,
@@ -87,10 +87,10 @@ fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliE
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
-    let report = cospan_storage::check::check(&path, &options).map_err(offline_error)?;
+    let report = cospan_storage::check::check_store(&path, &options).map_err(offline_error)?;
     context
         .out
-        .text(&format!("{} records are whole\n", report.records))?;
+        .print_text(&format!("{} records are whole\n", report.records))?;
     for damage in &report.damage {
         print_note(&damage.to_string());
     }
@@ -142,15 +142,15 @@ fn write_export(client: &Client, file: &Path) -> Result<u64, CliError> {
     partial.push(".part");
     let partial = PathBuf::from(partial);
     let mut download = client.export_store()?;
-    let wrong = |error: std::io::Error| CliError::file("write", &partial, &error);
+    let wrong = |error: std::io::Error| CliError::file_error("write", &partial, &error);
     let mut to = File::create(&partial).map_err(wrong)?;
-    set_half_written(Some(partial.clone()));
+    set_partial_file(Some(partial.clone()));
     let result = pump_bytes(client, &mut download.bytes, |piece| {
         to.write_all(piece).map_err(wrong)
     })
     .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
     .and_then(|size| {
-        cospan_durable::put_in_place(&partial, file)
+        cospan_durable::rename_durably(&partial, file)
             .map_err(wrong)
             .map(|()| size)
     });
@@ -158,7 +158,7 @@ fn write_export(client: &Client, file: &Path) -> Result<u64, CliError> {
         // The first error is the one that matters.
         let _ = std::fs::remove_file(&partial);
     }
-    set_half_written(None);
+    set_partial_file(None);
     result
 }
 
@@ -177,7 +177,7 @@ fn pump_bytes(
                 size += n as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(client.broken_connection(&error).into()),
+            Err(error) => return Err(client.broken_connection_error(&error).into()),
         }
     }
 }

@@ -31,7 +31,7 @@ struct JobOrigin {
 }
 
 impl JobOrigin {
-    fn here(name: &str) -> Self {
+    fn in_current_directory(name: &str) -> Self {
         Self {
             name: name.into(),
             folder: PathBuf::new(),
@@ -51,7 +51,7 @@ pub(crate) fn run(
     let (mut jobs, origins) = if args.files.is_empty() {
         (
             vec![line::build_job(&args.line, &args.words)?],
-            vec![JobOrigin::here("the command line")],
+            vec![JobOrigin::in_current_directory("the command line")],
         )
     } else {
         read_jobs(context, &args.files, &args.words)?
@@ -66,11 +66,11 @@ pub(crate) fn run(
     let client = context.client()?;
     let mut bringer = upload_inputs::InputUploader::new(&client);
     for (job, origin) in jobs.iter_mut().zip(&origins) {
-        bringer.bring_files(job, &origin.folder)?;
+        bringer.upload_job_files(job, &origin.folder)?;
     }
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
-        None => draw_key()?,
+        None => draw_idempotency_key()?,
     };
     let options = SubmitOptions {
         idempotency_key: Some(key),
@@ -80,7 +80,7 @@ pub(crate) fn run(
     if args.dry_run {
         let checked = client.check_jobs(&jobs, &options);
         let checked = checked.map_err(|error| name_refused_file(error, &origins))?;
-        context.out.answer(&checked, format_checked)?;
+        context.out.print_answer(&checked, format_checked)?;
         return Ok(CliExitCode::Done);
     }
     let submitted = submit_repeatedly(&client, &jobs, &options);
@@ -96,7 +96,7 @@ pub(crate) fn run(
     }
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
-        context.out.answer(&submitted, format_submitted)?;
+        context.out.print_answer(&submitted, format_submitted)?;
         reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
         return Ok(CliExitCode::Done);
     }
@@ -172,15 +172,15 @@ fn is_worth_repeating(error: &ClientError) -> bool {
     match error {
         // Nothing listens there: the user should know at once.
         ClientError::Unreachable { cause, .. } => !cause.contains("refused"),
-        other => other.is_passing(),
+        other => other.is_temporary(),
     }
 }
 
 /// Draws a name for a submission that no other submission has.
-fn draw_key() -> Result<String, CliError> {
+fn draw_idempotency_key() -> Result<String, CliError> {
     let mut bits = [0u8; 16];
     getrandom::fill(&mut bits).map_err(|error| {
-        CliError::usage(
+        CliError::usage_error(
             format!("the operating system gave no random numbers: {error}"),
             "name the submission yourself with --idempotency-key",
         )
@@ -227,7 +227,7 @@ fn read_jobs(
                 .filter(|b| **b == b'\n')
                 .count()
                 + 1;
-            CliError::usage(
+            CliError::usage_error(
                 format!("{name}:{line}: the text is not UTF-8 here"),
                 "save it as UTF-8",
             )
@@ -235,7 +235,7 @@ fn read_jobs(
         let is_script = sbatch::is_script(&name, &text);
         if !arguments.is_empty() && (!is_script || files.len() > 1) {
             let problem = format!("{name}: arguments behind `--` belong to one script alone");
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 problem,
                 "submit each script by a command of its own",
             ));
@@ -245,7 +245,8 @@ fn read_jobs(
         } else {
             let format =
                 JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess_format(&text));
-            mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
+            mistakes::read_collecting_mistakes(&text, format)
+                .map_err(|errors| parse_errors(&name, &errors))?
         };
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
         origins.extend((1..=parsed.len()).map(|n| JobOrigin {
@@ -281,12 +282,12 @@ fn read_script(
         variable: &|name: &str| std::env::var(name).ok(),
         default_time: &|names: Option<&str>| default_time::longest_partition_time(context, names),
     };
-    let translated = sbatch::read(&script, around).map_err(|error| {
+    let translated = sbatch::translate_script(&script, around).map_err(|error| {
         let line = error
             .line
             .map(|line| format!(":{line}"))
             .unwrap_or_default();
-        CliError::usage(format!("{shown}{line}: {}", error.problem), error.remedy)
+        CliError::usage_error(format!("{shown}{line}: {}", error.problem), error.remedy)
     })?;
     for (line, told) in &translated.notes {
         print_note(&format!("{shown}:{line}: {told}"));
@@ -311,7 +312,7 @@ fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
                 )
                 .collect();
             let problem = format!("{file} has {} mistakes:{lines}", others + 1);
-            CliError::usage(
+            CliError::usage_error(
                 problem,
                 "correct them there; `cospan submit --dry-run` checks without submitting",
             )
@@ -336,7 +337,7 @@ fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {
         Some(nearest) => format!("did you mean {nearest:?}?"),
         None => "correct it there; `cospan submit --dry-run` checks without submitting".into(),
     };
-    CliError::usage(format!("{place}: {key}{}", error.problem), remedy)
+    CliError::usage_error(format!("{place}: {key}{}", error.problem), remedy)
 }
 
 fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
@@ -344,10 +345,10 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
         let mut bytes = Vec::new();
         std::io::stdin()
             .read_to_end(&mut bytes)
-            .map_err(|error| CliError::file("read", Path::new("standard input"), &error))?;
+            .map_err(|error| CliError::file_error("read", Path::new("standard input"), &error))?;
         return Ok(("standard input".into(), bytes));
     }
-    let bytes = std::fs::read(file).map_err(|error| CliError::file("read", file, &error))?;
+    let bytes = std::fs::read(file).map_err(|error| CliError::file_error("read", file, &error))?;
     Ok((file.display().to_string(), bytes))
 }
 

@@ -45,10 +45,10 @@ pub(crate) fn upload_file(
     path: &Path,
     wish: &UploadRegistration,
 ) -> Result<LogicalName, CliError> {
-    let unread = |error: std::io::Error| CliError::file("read", path, &error);
+    let unread = |error: std::io::Error| CliError::file_error("read", path, &error);
     // Checked before it is opened: opening a pipe would wait.
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             format!("{} is no file", path.display()),
             "pack a directory into one: tar -cf name.tar DIRECTORY",
         ));
@@ -92,7 +92,7 @@ pub(crate) fn upload_file(
         .name
         .parse()
         .map_err(|error: cospan_domain::ids::IdentifierError| {
-            CliError::usage(
+            CliError::usage_error(
                 error.to_string(),
                 "the server named the file so; report this",
             )
@@ -172,7 +172,7 @@ fn retry_patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, Cl
         };
         failures += 1;
         let status = error.problem().map(|problem| problem.status);
-        if failures >= TRIES || !error.is_passing() || status == Some(502) {
+        if failures >= TRIES || !error.is_temporary() || status == Some(502) {
             return Err(error);
         }
         let pause = Duration::from_millis(100 << failures).min(LONGEST_PAUSE);

@@ -17,10 +17,11 @@ pub(crate) fn run(
     args: &VirtualMapArgs,
 ) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
-    let report = super::explain::read_whole(&client, context.resolve_one(&client, &args.id)?)?;
+    let report =
+        super::explain::read_whole_explanation(&client, context.resolve_one(&client, &args.id)?)?;
     if report.bids.is_empty() {
         let policy = report.policy.as_deref().unwrap_or("none");
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             format!(
                 "job {} has no map: sites bid under mrs, its policy is {policy}",
                 report.job
@@ -34,10 +35,10 @@ pub(crate) fn run(
             &note_missing_sites(&report),
             &map_points(&report),
         );
-        let written = fs::write(file, figure.standalone());
-        written.map_err(|error| CliError::file("write", file, &error))?;
+        let written = fs::write(file, figure.to_standalone_svg());
+        written.map_err(|error| CliError::file_error("write", file, &error))?;
     }
-    context.out.answer(&report.bids, |bids| {
+    context.out.print_answer(&report.bids, |bids| {
         let by = bid_basis(&report);
         let plot = terminal::plot_map(&map_points(&report));
         format!(

@@ -15,7 +15,7 @@ use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cli::interrupt::set_hint;
+use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{color_state, print_note, single_line};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 
@@ -70,7 +70,7 @@ pub(crate) fn wait_for(
     ids: &[u64],
     until: &WaitConditions,
 ) -> Result<CliExitCode, CliError> {
-    set_hint(match ids {
+    set_interrupt_hint(match ids {
         [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
         _ => format!(
             "the {} jobs go on; wait again for them as you like",
@@ -99,8 +99,8 @@ pub(crate) fn wait_for(
         .filter(|outcome| outcome.state == "failed");
     failed
         .take(TOLD)
-        .for_each(|outcome| outcome.last_words = stderr_tail::of(client, outcome.id));
-    context.out.answer(&outcomes, |outcomes| {
+        .for_each(|outcome| outcome.last_words = stderr_tail::read_last_words(client, outcome.id));
+    context.out.print_answer(&outcomes, |outcomes| {
         if outcomes.len() > wait_many::MANY {
             wait_many::format_outcomes(outcomes)
         } else {
@@ -111,13 +111,13 @@ pub(crate) fn wait_for(
         print_note("the time is over; the jobs go on");
         return Ok(CliExitCode::TimedOut);
     }
-    Ok(exit_of(
+    Ok(exit_code_for_states(
         outcomes.iter().map(|outcome| outcome.state.as_str()),
     ))
 }
 
 /// Failed before cancelled before done; unfinished jobs do not count.
-fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExitCode {
+fn exit_code_for_states<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExitCode {
     if states.clone().any(|state| state == "failed") {
         CliExitCode::JobFailed
     } else if states.clone().any(|state| state == "cancelled") {
@@ -161,9 +161,9 @@ impl JobWaiter<'_> {
         loop {
             // The stream is opened before the look, so that no change is missed in between.
             self.open_stream();
-            match self.look_at_jobs(&due) {
+            match self.poll_jobs(&due) {
                 Ok(()) => self.reached = Instant::now(),
-                Err(error) if !first && error.is_passing() && self.reached.elapsed() < AWAY => {
+                Err(error) if !first && error.is_temporary() && self.reached.elapsed() < AWAY => {
                     print_note(&format!("{error}; still waiting"));
                     self.stream = None;
                 }
@@ -181,7 +181,7 @@ impl JobWaiter<'_> {
             if self.remaining_time() == Some(Duration::ZERO) {
                 return Ok(false);
             }
-            due = self.next_due(ids);
+            due = self.wait_for_changed_jobs(ids);
             let phases = &self.phases;
             due.retain(|id| !phases.get(id).is_some_and(PhaseReport::is_final));
         }
@@ -203,9 +203,9 @@ impl JobWaiter<'_> {
         }
     }
 
-    fn look_at_jobs(&mut self, ids: &[u64]) -> Result<(), ClientError> {
+    fn poll_jobs(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         if self.many.is_some() {
-            return self.look_at_many(ids);
+            return self.poll_many_jobs(ids);
         }
         for &id in ids {
             let phase = self.client.phase(id)?;
@@ -218,12 +218,12 @@ impl JobWaiter<'_> {
     }
 
     /// Returns the jobs to look at next, once a job has changed, or when it is time.
-    fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
+    fn wait_for_changed_jobs(&mut self, ids: &[u64]) -> Vec<u64> {
         let Some(stream) = &mut self.stream else {
             let rest = self
                 .many
                 .as_ref()
-                .map_or(POLL, wait_many::WaitProgress::time_to_rest);
+                .map_or(POLL, wait_many::WaitProgress::poll_pause);
             std::thread::sleep(self.remaining_time().unwrap_or(rest).min(rest));
             return ids.to_vec();
         };
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_failure_weighs_more_than_a_cancellation() {
-        let exit = |states: &[&str]| exit_of(states.iter().copied());
+        let exit = |states: &[&str]| exit_code_for_states(states.iter().copied());
         assert_eq!(exit(&["finished", "finished"]), CliExitCode::Done);
         assert_eq!(exit(&["finished", "cancelled"]), CliExitCode::Cancelled);
         assert_eq!(exit(&["cancelled", "failed"]), CliExitCode::JobFailed);

@@ -18,20 +18,20 @@ use crate::http::access::{AccessNeed, AccessRule, RULES};
 use crate::keys::Role;
 
 /// In everything that is of the job and the file of a key.
-fn marked(owner: &str) -> String {
+fn mark_of(owner: &str) -> String {
     format!("mark-of-{owner}")
 }
 
 fn file_of(owner: &str) -> String {
-    format!("data/{}", marked(owner))
+    format!("data/{}", mark_of(owner))
 }
 
 /// Gives a key a job that runs and has printed and left something.
 fn give_job(served: &TestServer, token: &str, owner: &str) -> u64 {
-    let mut document = named(&marked(owner));
-    document["component"][0]["environment"] = serde_json::json!({ "SECRET": marked(owner) });
+    let mut document = named_job_document(&mark_of(owner));
+    document["component"][0]["environment"] = serde_json::json!({ "SECRET": mark_of(owner) });
     let id = served.submit_as(token, &document.to_string());
-    served.fake.change(id, |job| {
+    served.fake.change_job(id, |job| {
         let run = AttemptState::Running {
             lrm_id: LrmId::new("1").unwrap(),
             host: "node".into(),
@@ -43,7 +43,7 @@ fn give_job(served: &TestServer, token: &str, owner: &str) -> u64 {
             ..Component::default()
         };
         job.components = vec![component(), component()];
-        let window = StartWindow::exactly(Timestamp(1));
+        let window = StartWindow::single_start(Timestamp(1));
         let wish = ReservationTerms {
             window,
             ..ReservationTerms::default()
@@ -53,7 +53,7 @@ fn give_job(served: &TestServer, token: &str, owner: &str) -> u64 {
     for file in [
         "stdout".to_owned(),
         "out".to_owned(),
-        format!("tree/{}", marked(owner)),
+        format!("tree/{}", mark_of(owner)),
     ] {
         let key = (JobId(id), ComponentIndex(0), file);
         served
@@ -61,7 +61,7 @@ fn give_job(served: &TestServer, token: &str, owner: &str) -> u64 {
             .contents
             .lock()
             .unwrap()
-            .insert(key, marked(owner).into_bytes());
+            .insert(key, mark_of(owner).into_bytes());
     }
     id
 }
@@ -112,7 +112,7 @@ fn give_file(served: &TestServer, owner: &str) {
 }
 
 /// A request to an address about the job, the file and the uploads of a key.
-fn request(
+fn example_request(
     rule: &AccessRule,
     job: u64,
     uploads: &BTreeMap<&'static str, String>,
@@ -137,7 +137,7 @@ fn request(
     };
     let body = match (rule.method, rule.path) {
         ("POST", "/v1/jobs") => {
-            let mut job = named("reads");
+            let mut job = named_job_document("reads");
             job["component"][0]["input"] = serde_json::json!([{ "file": file_of(owner) }]);
             Some(job.to_string())
         }
@@ -191,7 +191,7 @@ enum ExpectedAccess {
     Allowed,
 }
 
-fn said(rule: &AccessRule, roles: &[Role], is_own: bool) -> ExpectedAccess {
+fn expected_access(rule: &AccessRule, roles: &[Role], is_own: bool) -> ExpectedAccess {
     let rank = roles.iter().filter(|role| role.is_rank()).max();
     let has = |role: Role| roles.contains(&role) || (role.is_rank() && rank >= Some(&role));
     match (rule.needs, rule.others) {
@@ -217,7 +217,7 @@ fn said(rule: &AccessRule, roles: &[Role], is_own: bool) -> ExpectedAccess {
     }
 }
 
-fn check(
+fn check_reply(
     reply: &TestReply,
     said: &ExpectedAccess,
     (rule, path): (&AccessRule, &str),
@@ -237,10 +237,10 @@ fn check(
             // What was asked for may be repeated; nothing else of it is.
             let told = text.replace(&file_of(owner), "");
             assert!(
-                !told.contains(&marked(owner)) && !told.contains(owner),
+                !told.contains(&mark_of(owner)) && !told.contains(owner),
                 "{place}"
             );
-            refused_as(reply, said, rule, &place);
+            check_refusal(reply, said, rule, &place);
             assert!(asked.is_empty(), "{place}: {asked:?}");
         }
         // Nothing is injected here, whoever may.
@@ -263,7 +263,7 @@ fn check(
     }
 }
 
-fn refused_as(reply: &TestReply, said: &ExpectedAccess, rule: &AccessRule, place: &str) {
+fn check_refusal(reply: &TestReply, said: &ExpectedAccess, rule: &AccessRule, place: &str) {
     let is_order = rule.path.starts_with("/v1/jobs:");
     let is_list = rule.method == "GET" && !rule.path.contains('{');
     let is_hidden = *said == ExpectedAccess::Hidden;
@@ -291,7 +291,7 @@ fn refused_as(reply: &TestReply, said: &ExpectedAccess, rule: &AccessRule, place
 #[test]
 fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
     let served = TestServer::start();
-    let somebody = served.key("somebody", &[Role::User]);
+    let somebody = served.create_key("somebody", &[Role::User]);
     let theirs = give_job(&served, &somebody, "somebody");
     let kinds: [&[Role]; 5] = [
         &[Role::Reader],
@@ -303,7 +303,7 @@ fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
     let mut count = 0;
     for (at, roles) in kinds.into_iter().enumerate() {
         let name = format!("key{at}");
-        let token = served.key(&name, &[Role::User]);
+        let token = served.create_key(&name, &[Role::User]);
         let own = give_job(&served, &token, &name);
         let own = (own, give_uploads(&served, &token, &name, at));
         let theirs = (theirs, give_uploads(&served, &somebody, "somebody", at));
@@ -313,11 +313,11 @@ fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
                 give_file(&served, &name);
                 give_file(&served, "somebody");
                 served.fake.asked.lock().unwrap().clear();
-                let (path, body) = request(rule, *job, uploads, owner);
+                let (path, body) = example_request(rule, *job, uploads, owner);
                 let reply = served.send_as(&token, rule.method, &path, body.as_deref());
                 let asked = served.fake.asked.lock().unwrap().clone();
-                let said = said(rule, roles, owner == name);
-                check(&reply, &said, (rule, &path), &asked, owner);
+                let said = expected_access(rule, roles, owner == name);
+                check_reply(&reply, &said, (rule, &path), &asked, owner);
                 count += 1;
             }
         }
@@ -346,7 +346,7 @@ fn the_table_has_every_address_of_the_document_and_no_other() {
 #[test]
 fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
     let served = TestServer::start();
-    let reader = served.key("looks", &[Role::Reader]);
+    let reader = served.create_key("looks", &[Role::Reader]);
     for path in ["/v1/store/%65xport", "/v1/%73tore/export"] {
         served
             .send_as(&reader, "GET", path, None)
@@ -367,8 +367,8 @@ fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
 #[test]
 fn lists_and_selections_hold_what_the_key_reaches_only() {
     let served = TestServer::start();
-    let alice = served.key("alice", &[Role::User]);
-    let bob = served.key("bob", &[Role::User]);
+    let alice = served.create_key("alice", &[Role::User]);
+    let bob = served.create_key("bob", &[Role::User]);
     give_job(&served, &alice, "alice");
     let own = give_job(&served, &bob, "bob");
     let ids = |token: &str, query: &str| -> Vec<u64> {
@@ -410,8 +410,8 @@ fn lists_and_selections_hold_what_the_key_reaches_only() {
 #[test]
 fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
     let served = TestServer::start();
-    let bob = served.key("bob", &[Role::User]);
-    let root = served.key("root", &[Role::Operator]);
+    let bob = served.create_key("bob", &[Role::User]);
+    let root = served.create_key("root", &[Role::Operator]);
     give_file(&served, "root");
     give_file(&served, "bob");
     let address = format!("/v1/files/{}", file_of("root"));
@@ -429,12 +429,12 @@ fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
 fn an_output_never_takes_the_name_of_another_keys_file() {
     let served = TestServer::start();
     give_file(&served, "alice");
-    let mut job = job();
+    let mut job = job_document();
     job["component"][0]["output"] = serde_json::json!([
         { "path": "out", "site": "delft", "register": file_of("alice") }
     ]);
     for role in [Role::User, Role::Operator, Role::Administrator] {
-        let key = served.key(role.as_str(), &[role]);
+        let key = served.create_key(role.as_str(), &[role]);
         let reply = served.send_as(&key, "POST", "/v1/jobs", Some(&job.to_string()));
         reply.problem(409, "C4002");
     }
@@ -445,7 +445,7 @@ fn an_output_never_takes_the_name_of_another_keys_file() {
 fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
     let served = TestServer::start();
     for role in [Role::User, Role::Operator, Role::Administrator] {
-        let key = served.key(role.as_str(), &[role]);
+        let key = served.create_key(role.as_str(), &[role]);
         give_file(&served, role.as_str());
         let file = file_of(role.as_str());
         let body = serde_json::json!({ "name": file, "site": "delft", "path": "x" }).to_string();
@@ -470,8 +470,8 @@ fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
 #[test]
 fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
     let served = TestServer::start();
-    let alice = served.key("alice", &[Role::User]);
-    let bob = served.key("bob", &[Role::Operator]);
+    let alice = served.create_key("alice", &[Role::User]);
+    let bob = served.create_key("bob", &[Role::Operator]);
     let follow = |token: &str| {
         let request = ureq::get(served.url("/v1/events"));
         let response = request
@@ -485,8 +485,8 @@ fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
     };
     let mut of_bob = follow(&bob);
     let mut of_root = follow(&served.token);
-    served.submit_as(&alice, &job().to_string());
-    served.submit_as(&bob, &job().to_string());
+    served.submit_as(&alice, &job_document().to_string());
+    served.submit_as(&bob, &job_document().to_string());
     let mut next = |root: bool| {
         let lines = if root { &mut of_root } else { &mut of_bob };
         let line = lines

@@ -20,7 +20,7 @@ fn a_body_that_is_no_json_is_refused_with_its_place() {
 fn invalid_utf_8_is_refused() {
     let served = TestServer::start();
     for place in ["wave", "10m", "/bin/true"] {
-        let text = job().to_string();
+        let text = job_document().to_string();
         let at = text.find(place).unwrap();
         let mut bytes = text.into_bytes();
         bytes[at] = 0xff;
@@ -33,7 +33,9 @@ fn invalid_utf_8_is_refused() {
 #[test]
 fn an_unknown_key_is_refused_with_its_path_and_the_nearest_known_one() {
     let served = TestServer::start();
-    let text = job().to_string().replacen("processors", "procesors", 1);
+    let text = job_document()
+        .to_string()
+        .replacen("processors", "procesors", 1);
     let problem = served.submit(&text).problem(400, "C1001");
     assert_eq!(problem.key.as_deref(), Some("component[0].procesors"));
     assert_eq!(problem.nearest.as_deref(), Some("processors"));
@@ -54,7 +56,7 @@ fn zero_negative_and_huge_numbers_are_refused() {
         "123456789012345678901234567890",
         "1.5",
     ] {
-        let text = job()
+        let text = job_document()
             .to_string()
             .replace("\"processors\":2", &format!("\"processors\":{wrong}"));
         let problem = served.submit(&text).problem(400, "C1001");
@@ -65,7 +67,7 @@ fn zero_negative_and_huge_numbers_are_refused() {
         );
     }
     for wrong in ["0s", "99999999999d", "1000000h", "-1s", "10"] {
-        let text = job().to_string().replace("10m", wrong);
+        let text = job_document().to_string().replace("10m", wrong);
         let reply = served.submit(&text);
         assert!(matches!(reply.status, 400 | 422), "{wrong}");
     }
@@ -74,7 +76,7 @@ fn zero_negative_and_huge_numbers_are_refused() {
 #[test]
 fn too_many_components_are_refused() {
     let served = TestServer::start();
-    let mut job = job();
+    let mut job = job_document();
     let component = job["component"][0].clone();
     job["component"] = (0..1001)
         .map(|i| {
@@ -105,7 +107,7 @@ fn an_empty_job_and_an_empty_array_are_refused() {
 #[test]
 fn a_thousand_jobs_are_enough_for_one_request() {
     let served = TestServer::start();
-    let jobs: Vec<Value> = (0..1001).map(|_| job()).collect();
+    let jobs: Vec<Value> = (0..1001).map(|_| job_document()).collect();
     served
         .submit(&serde_json::to_string(&jobs).unwrap())
         .problem(422, "C1105");
@@ -119,8 +121,8 @@ fn a_thousand_jobs_are_enough_for_one_request() {
 
 #[test]
 fn a_body_over_the_limit_is_refused_announced_or_not() {
-    let served = TestServer::with(|settings| settings.max_body_bytes = 10_000);
-    let long = named(&"x".repeat(20_000)).to_string();
+    let served = TestServer::start_with(|settings| settings.max_body_bytes = 10_000);
+    let long = named_job_document(&"x".repeat(20_000)).to_string();
     served.submit(&long).problem(413, "C5001");
     // Chunked, so that the length is not announced.
     let mut answer = ureq::post(served.url("/v1/jobs"))
@@ -138,7 +140,7 @@ fn a_body_over_the_limit_is_refused_announced_or_not() {
             .unwrap()
             .contains("C5001")
     );
-    assert_eq!(served.submit(&job().to_string()).status, 201);
+    assert_eq!(served.submit(&job_document().to_string()).status, 201);
 }
 
 #[test]
@@ -181,7 +183,7 @@ fn wrong_parameters_are_refused() {
     let problem = served.get("/v1/jobs?state=quued").problem(400, "C1002");
     assert!(problem.detail.contains("queued"), "{problem}");
     served
-        .post("/v1/jobs?dry_rn=true", &job().to_string())
+        .post("/v1/jobs?dry_rn=true", &job_document().to_string())
         .problem(400, "C1002");
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
 }

@@ -28,7 +28,7 @@ impl OpenRequest {
     }
 
     /// Reads until this has come.
-    fn until(&mut self, wanted: &str) -> String {
+    fn read_until(&mut self, wanted: &str) -> String {
         let mut read = Vec::new();
         let mut piece = [0; 4096];
         while !String::from_utf8_lossy(&read).contains(wanted) {
@@ -44,7 +44,7 @@ impl OpenRequest {
     }
 
     /// Reads to the end of the connection, which must come soon; what came.
-    fn ends_soon(mut self) -> Vec<u8> {
+    fn read_to_early_end(mut self) -> Vec<u8> {
         let begun = Instant::now();
         let mut rest = Vec::new();
         // Broken off is an end as well.
@@ -58,9 +58,9 @@ impl OpenRequest {
     }
 }
 
-fn running_job(served: &TestServer, token: &str) {
-    served.submit_as(token, &job().to_string());
-    served.fake.change(1, |job| {
+fn submit_running_job(served: &TestServer, token: &str) {
+    served.submit_as(token, &job_document().to_string());
+    served.fake.change_job(1, |job| {
         let lrm_id = LrmId::new("1").unwrap();
         let host = "node".into();
         let run = AttemptState::Running {
@@ -75,10 +75,10 @@ fn running_job(served: &TestServer, token: &str) {
         };
         job.components = vec![component(), component()];
     });
-    put(served, "stdout", b"begun");
+    put_content(served, "stdout", b"begun");
 }
 
-fn put(served: &TestServer, file: &str, bytes: &[u8]) {
+fn put_content(served: &TestServer, file: &str, bytes: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
     served
         .fake
@@ -88,7 +88,7 @@ fn put(served: &TestServer, file: &str, bytes: &[u8]) {
         .insert(key, bytes.to_vec());
 }
 
-fn remove(served: &TestServer, name: &str) {
+fn remove_key(served: &TestServer, name: &str) {
     served.keys.remove_key(&name.parse().unwrap()).unwrap();
 }
 
@@ -97,47 +97,47 @@ const LOG: &str = "/v1/jobs/1/logs/b/stdout?follow=true";
 #[test]
 fn what_is_followed_ends_when_its_key_is_removed() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
-    running_job(&served, &token);
+    let token = served.create_key("anna", &[Role::User]);
+    submit_running_job(&served, &token);
     let mut log = OpenRequest::send(&served, &token, "GET", LOG, "");
-    log.until("begun");
+    log.read_until("begun");
     let mut events = OpenRequest::send(&served, &token, "GET", "/v1/events", "");
-    events.until("hello");
-    let other = served.key("otto", &[Role::User]);
+    events.read_until("hello");
+    let other = served.create_key("otto", &[Role::User]);
     let mut others = OpenRequest::send(&served, &other, "GET", "/v1/events", "");
-    others.until("hello");
-    remove(&served, "anna");
+    others.read_until("hello");
+    remove_key(&served, "anna");
     for open in [log, events] {
-        let rest = open.ends_soon();
+        let rest = open.read_to_early_end();
         assert!(
             !rest.ends_with(b"0\r\n\r\n"),
             "it is broken off, not over: {rest:?}"
         );
     }
     // Nobody else's ends.
-    served.submit_as(&other, &job().to_string());
-    others.until("JobSubmitted");
+    served.submit_as(&other, &job_document().to_string());
+    others.read_until("JobSubmitted");
 }
 
 #[test]
 fn who_loses_the_role_sees_no_more_of_others() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
-    let chief = served.key("chief", &[Role::Administrator]);
-    running_job(&served, &token);
+    let token = served.create_key("anna", &[Role::User]);
+    let chief = served.create_key("chief", &[Role::Administrator]);
+    submit_running_job(&served, &token);
     let mut log = OpenRequest::send(&served, &chief, "GET", LOG, "");
-    log.until("begun");
+    log.read_until("begun");
     let mut events = OpenRequest::send(&served, &chief, "GET", "/v1/events", "");
-    events.until("hello");
+    events.read_until("hello");
     let mut narrow = OpenRequest::send(&served, &chief, "GET", "/v1/events?job=1", "");
-    narrow.until("hello");
+    narrow.read_until("hello");
     let mut own = OpenRequest::send(&served, &token, "GET", LOG, "");
-    own.until("begun");
+    own.read_until("begun");
     served.change_roles("chief", &[Role::User]);
-    put(&served, "stdout", b"begun, and a secret");
-    served.fake.change(1, |_| {});
+    put_content(&served, "stdout", b"begun, and a secret");
+    served.fake.change_job(1, |_| {});
     for open in [log, events, narrow] {
-        let rest = open.ends_soon();
+        let rest = open.read_to_early_end();
         assert!(
             !String::from_utf8_lossy(&rest).contains("secret"),
             "{rest:?}"
@@ -147,35 +147,35 @@ fn who_loses_the_role_sees_no_more_of_others() {
             "{rest:?}"
         );
     }
-    own.until("a secret");
+    own.read_until("a secret");
     // What it may still do goes on.
     served.change_roles("anna", &[Role::Reader]);
-    put(&served, "stdout", b"begun, and a secret, and more");
-    own.until("and more");
+    put_content(&served, "stdout", b"begun, and a secret, and more");
+    own.read_until("and more");
 }
 
 #[test]
 fn a_download_breaks_off_when_its_key_is_removed() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
-    running_job(&served, &token);
+    let token = served.create_key("anna", &[Role::User]);
+    submit_running_job(&served, &token);
     let size = 256 << 20;
-    put(&served, "result", &vec![b'x'; size]);
+    put_content(&served, "result", &vec![b'x'; size]);
     let mut open = OpenRequest::send(&served, &token, "GET", "/v1/jobs/1/outputs/b/result", "");
-    open.until("xxxx");
-    remove(&served, "anna");
+    open.read_until("xxxx");
+    remove_key(&served, "anna");
     wait_until("the server knows", || {
-        served.ring.find_member(token.as_bytes()).is_none()
+        served.ring.find_by_token(token.as_bytes()).is_none()
     });
     // What is in buffers between us and the server was sent before.
-    let rest = open.ends_soon();
+    let rest = open.read_to_early_end();
     assert!(rest.len() < size / 2, "{} bytes came", rest.len());
 }
 
 #[test]
 fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
+    let token = served.create_key("anna", &[Role::User]);
     let digest = "0".repeat(64);
     let announced = serde_json::json!({ "name": "mesh", "size_bytes": 100, "digest": digest });
     let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&announced.to_string()));
@@ -190,8 +190,8 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
     let at = format!("/v1/uploads/{id}?offset=10");
     let mut open = OpenRequest::send(&served, &token, "PATCH", &at, "Content-Length: 90\r\n");
     open.0.write_all(b"half of it").unwrap();
-    remove(&served, "anna");
-    let said = String::from_utf8(open.ends_soon()).unwrap();
+    remove_key(&served, "anna");
+    let said = String::from_utf8(open.read_to_early_end()).unwrap();
     assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
     let left: UploadReport = served.get(&format!("/v1/uploads/{id}")).json();
     assert_eq!((left.offset, left.state), (10, UploadState::Receiving));
@@ -200,7 +200,7 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
 #[test]
 fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
+    let token = served.create_key("anna", &[Role::User]);
     let mut open = OpenRequest::send(
         &served,
         &token,
@@ -210,7 +210,7 @@ fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
     );
     open.0.write_all(b"{").unwrap();
     served.change_roles("anna", &[Role::Reader]);
-    let said = String::from_utf8(open.ends_soon()).unwrap();
+    let said = String::from_utf8(open.read_to_early_end()).unwrap();
     assert!(
         said.starts_with("HTTP/1.1 403 ") && said.contains("has not the role user"),
         "{said}"
@@ -221,7 +221,7 @@ fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
 #[test]
 fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
     let served = TestServer::start();
-    let token = served.key("anna", &[Role::User]);
+    let token = served.create_key("anna", &[Role::User]);
     let announced = serde_json::json!({
         "name": "mesh", "size_bytes": 4, "digest": blake3::hash(b"mesh").to_hex().to_string(),
     });
@@ -232,9 +232,9 @@ fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
         served.send_as(&token, "PATCH", &at, Some("mesh")).status,
         200
     );
-    remove(&served, "anna");
+    remove_key(&served, "anna");
     wait_until("the server knows", || {
-        served.ring.find_member(token.as_bytes()).is_none()
+        served.ring.find_by_token(token.as_bytes()).is_none()
     });
     let said = served
         .post(&format!("/v1/uploads/{id}/complete"), "")

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn document() -> Value {
+fn parsed_document() -> Value {
     serde_json::from_str(&crate::http::openapi_document()).unwrap()
 }
 
@@ -20,7 +20,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 
 #[test]
 fn every_answer_is_described_with_the_problems_that_it_may_be() {
-    let document = document();
+    let document = parsed_document();
     let mut ids = BTreeSet::new();
     for (path, method, operation) in operations(&document) {
         let answers = operation["responses"].as_object().unwrap();
@@ -43,7 +43,7 @@ fn every_answer_is_described_with_the_problems_that_it_may_be() {
 
 #[test]
 fn one_job_or_several_are_sent_and_a_dry_run_is_told_apart() {
-    let document = document();
+    let document = parsed_document();
     let submit = &document["paths"]["/v1/jobs"]["post"];
     let refers = |part: &Value| part["content"]["application/json"]["schema"]["$ref"].clone();
     let choices = |reference: Value| {
@@ -68,7 +68,7 @@ fn one_job_or_several_are_sent_and_a_dry_run_is_told_apart() {
 #[test]
 fn every_parameter_has_bounds_that_hold() {
     let served = TestServer::start();
-    let document = document();
+    let document = parsed_document();
     let limit = |path: &str| {
         let all = document["paths"][path]["get"]["parameters"]
             .as_array()
@@ -105,7 +105,7 @@ fn every_parameter_has_bounds_that_hold() {
 
 #[test]
 fn no_parameter_is_described_as_null() {
-    let document = document();
+    let document = parsed_document();
     for (path, method, operation) in operations(&document) {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let schema = parameter["schema"].to_string();
@@ -119,7 +119,7 @@ fn the_document_is_served_to_whoever_has_no_key() {
     let served = TestServer::start();
     let reply = served.send_with("GET", "/v1/openapi.json", None, &[]);
     assert_eq!(reply.status, 200);
-    assert_eq!(reply.json::<Value>(), document());
+    assert_eq!(reply.json::<Value>(), parsed_document());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_book_lists_every_address() {
     let book = include_str!("../../../docs/src/reference/http.md");
     let at = book.find("## Addresses").unwrap();
     let listed = &book[at..at + book[at..].find("## Submitting").unwrap()];
-    for (path, method, _) in operations(&document()) {
+    for (path, method, _) in operations(&parsed_document()) {
         let tail = path.rsplit_once(['/', ':']).unwrap().1;
         let is_there = listed.lines().any(|line| {
             line.contains(&format!("`{method} {path}`"))
@@ -172,7 +172,7 @@ fn a_wrong_parameter_or_method_is_named_with_what_would_be_right() {
 #[test]
 fn numbers_and_instants_are_read_in_all_the_ways_that_json_has() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let cancel = served.post("/v1/jobs:cancel", r#"{"ids":[1.0]}"#);
     assert_eq!(cancel.status, 200);
     for from in [
@@ -203,7 +203,7 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
         "executable": file, "input": [file],
     });
     let run = |more: Value| {
-        let mut job = job();
+        let mut job = job_document();
         job.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
@@ -260,7 +260,7 @@ fn keys_of_numbers(document: &Value, schema: &Value, key: &str, to: &mut BTreeSe
 #[test]
 fn every_whole_number_of_a_body_may_be_written_with_a_fraction_of_zero() {
     let served = TestServer::start();
-    let document = document();
+    let document = parsed_document();
     let mut keys = BTreeSet::new();
     for (_, _, operation) in operations(&document) {
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];

@@ -21,8 +21,8 @@ use crate::api::v1::store::StoreReport;
 #[test]
 fn a_job_is_shown_whole() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
-    served.fake.change(1, |job| {
+    served.submit(&job_document().to_string());
+    served.fake.change_job(1, |job| {
         job.round = Round(1);
         job.components = vec![
             Component {
@@ -59,7 +59,7 @@ fn a_job_is_shown_whole() {
 #[test]
 fn an_archived_job_is_shown_too() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let archived = served
         .fake
         .view
@@ -99,7 +99,7 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
             .unwrap()
             .insert(JobId(id), archived);
     }
-    served.fake.change(2, |job| {
+    served.fake.change_job(2, |job| {
         job.instants.placed = Some(job.submitted_at + DurationMs(700));
         job.instants.placement_time = DurationMs(700);
     });
@@ -125,7 +125,7 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
 #[test]
 fn a_history_begins_with_the_submission_and_says_who_did_what() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let frozen = JobEventKind::JobFrozen {
         by: "alice".parse().unwrap(),
     };
@@ -149,7 +149,7 @@ fn a_history_begins_with_the_submission_and_says_who_did_what() {
 #[test]
 fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let component = ComponentIndex(0);
     let happened = [
         JobEventKind::GoDecided {
@@ -188,7 +188,10 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
         .skip(1)
         .map(ToString::to_string)
         .collect();
-    let name = job()["component"][0]["name"].as_str().unwrap().to_owned();
+    let name = job_document()["component"][0]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let expected = [
         "GoDecided (start at 1970-01-01T00:00:07.000Z)".to_owned(),
         format!("ComponentBegan component {name}"),
@@ -203,9 +206,10 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
 
 #[test]
 fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
-    let served = TestServer::with(|settings| settings.workers = 1);
-    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
-    let [his, hers] = [&bob, &carol].map(|token| served.submit_as(token, &job().to_string()));
+    let served = TestServer::start_with(|settings| settings.workers = 1);
+    let [bob, carol] = ["bob", "carol"].map(|name| served.create_key(name, &[Role::User]));
+    let [his, hers] =
+        [&bob, &carol].map(|token| served.submit_as(token, &job_document().to_string()));
     served.fake.explanations_wait.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
         // One is worked on, fifteen wait, and one more is told to come back.
@@ -243,7 +247,7 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
 #[test]
 fn an_explanation_is_asked_for_page_by_page() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let summary = |query: &str| {
         served
             .get(&format!("/v1/jobs/1/explain{query}"))
@@ -262,7 +266,7 @@ fn an_explanation_is_asked_for_page_by_page() {
 #[test]
 fn a_waiting_job_is_explained() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let report: ExplainReport = served.get("/v1/jobs/1/explain").json();
     assert_eq!(report.verdicts[0].code, "site-full");
     served.get("/v1/jobs/9/explain").problem(404, "C3001");
@@ -297,7 +301,7 @@ fn pages_follow_each_other_without_gap_or_repetition() {
 fn a_list_is_narrowed_down_by_state_owner_site_and_name() {
     let served = TestServer::start();
     served.submit_many(12);
-    let fixed = job()
+    let fixed = job_document()
         .to_string()
         .replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
     assert_eq!(served.submit(&fixed).status, 201);
@@ -498,7 +502,7 @@ fn health_is_told_without_a_key() {
 #[test]
 fn metrics_count_what_was_answered() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     served.get("/v1/jobs/9");
     let text = String::from_utf8(served.get("/metrics").body).unwrap();
     for line in [

@@ -90,14 +90,14 @@ impl Default for FakeControlPlane {
             explanations_wait: AtomicBool::new(false),
             unheard: AtomicUsize::new(0),
             changes: broadcast::channel(4096).0,
-            rehearsals: Rehearsals::off(),
+            rehearsals: Rehearsals::disallowed(),
         }
     }
 }
 
 impl FakeControlPlane {
     /// Changes a job, and tells followers.
-    pub(in crate::http) fn change(&self, id: u64, change: impl FnOnce(&mut Job)) -> Seq {
+    pub(in crate::http) fn change_job(&self, id: u64, change: impl FnOnce(&mut Job)) -> Seq {
         let mut view = self.view.lock().unwrap();
         let mut job = (**view.jobs.get(&JobId(id)).unwrap()).clone();
         change(&mut job);
@@ -117,7 +117,7 @@ impl FakeControlPlane {
         seq
     }
 
-    fn accept(
+    fn accept_submission(
         &self,
         submission: JobSubmission,
         by: &ApiCommandBy,
@@ -161,7 +161,7 @@ impl FakeControlPlane {
         })
     }
 
-    fn orders(&self, ids: Vec<JobId>) -> ApiAnswer {
+    fn answer_job_command(&self, ids: Vec<JobId>) -> ApiAnswer {
         let view = self.view.lock().unwrap();
         let outcome = |id: JobId| match view.jobs.get(&id) {
             None => JobCommandOutcome::NotFound,
@@ -226,7 +226,7 @@ impl ControlPlanePort for FakeControlPlane {
                         problem: problem(error),
                     })?;
             }
-            let accepted = jobs.into_iter().map(|job| self.accept(job, &by));
+            let accepted = jobs.into_iter().map(|job| self.accept_submission(job, &by));
             return Ok(ApiAnswer::Submitted(accepted.collect::<Result<_, _>>()?));
         }
         self.asked.lock().unwrap().push(format!("{by}: {what:?}"));
@@ -235,9 +235,9 @@ impl ControlPlanePort for FakeControlPlane {
             | ApiRequest::Abandon(ids)
             | ApiRequest::Freeze(ids)
             | ApiRequest::Thaw(ids)
-            | ApiRequest::Release(ids) => self.orders(ids),
-            ApiRequest::SetPriority { jobs: ids, .. } => self.orders(ids),
-            ApiRequest::ChangeReservation { job, .. } => self.orders(vec![job]),
+            | ApiRequest::Release(ids) => self.answer_job_command(ids),
+            ApiRequest::SetPriority { jobs: ids, .. } => self.answer_job_command(ids),
+            ApiRequest::ChangeReservation { job, .. } => self.answer_job_command(vec![job]),
             ApiRequest::AddFile {
                 name, site, path, ..
             } => {

@@ -96,13 +96,13 @@ impl TestReply {
 
 impl TestServer {
     pub(super) fn start() -> Self {
-        Self::with(|_| {})
+        Self::start_with(|_| {})
     }
 
-    pub(super) fn with(change: impl FnOnce(&mut HttpSettings)) -> Self {
+    pub(super) fn start_with(change: impl FnOnce(&mut HttpSettings)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let keys = KeyDirectory::new(home.path().join("keys"));
-        keys.ensure_first(Timestamp(1)).unwrap();
+        keys.ensure_first_key(Timestamp(1)).unwrap();
         let token = keys.local_token().unwrap().unwrap().secret().to_owned();
         let mut settings = HttpSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
@@ -120,7 +120,7 @@ impl TestServer {
         let ring = Arc::new(LoadedKeys::open(keys.clone()).unwrap());
         let edge = HttpState::new(fake.clone(), ring.clone(), settings, Registry::new()).unwrap();
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::spawn(move || run(bound, edge, stopped));
+        let thread = std::thread::spawn(move || serve_until_stopped(bound, edge, stopped));
         let config = Agent::config_builder().http_status_as_error(false);
         let agent = config.timeout_global(Some(GENEROUS)).build().new_agent();
         let stop = Some(stop);
@@ -170,10 +170,10 @@ impl TestServer {
             Some(body) => self.agent.run(request.body(body.to_vec()).unwrap()),
             None => self.agent.run(request.body(()).unwrap()),
         };
-        Self::read(response.unwrap())
+        Self::read_reply(response.unwrap())
     }
 
-    fn read(response: Response<Body>) -> TestReply {
+    fn read_reply(response: Response<Body>) -> TestReply {
         let (parts, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 30).read_to_vec().unwrap();
         TestReply {
@@ -213,14 +213,14 @@ impl TestServer {
     }
 
     /// Makes a key that the server knows; its token.
-    pub(super) fn key(&self, name: &str, roles: &[Role]) -> String {
+    pub(super) fn create_key(&self, name: &str, roles: &[Role]) -> String {
         let roles = KeyRoles::of(roles.iter().copied()).unwrap();
         let token = self
             .keys
             .create_key(&name.parse().unwrap(), roles, Timestamp(2))
             .unwrap();
         wait_until("the server knows the key", || {
-            self.ring.find_member(token.secret().as_bytes()).is_some()
+            self.ring.find_by_token(token.secret().as_bytes()).is_some()
         });
         token.secret().to_owned()
     }
@@ -253,9 +253,11 @@ impl TestServer {
         self.post("/v1/jobs", body)
     }
 
-    /// Submits so many jobs like [`job`], named `job-0` and so on.
+    /// Submits so many jobs like [`job_document`], named `job-0` and so on.
     pub(super) fn submit_many(&self, count: usize) {
-        let jobs: Vec<Value> = (0..count).map(|i| named(&format!("job-{i}"))).collect();
+        let jobs: Vec<Value> = (0..count)
+            .map(|i| named_job_document(&format!("job-{i}")))
+            .collect();
         for batch in jobs.chunks(1000) {
             assert_eq!(
                 self.submit(&serde_json::to_string(batch).unwrap()).status,
@@ -282,7 +284,7 @@ impl Drop for TestServer {
     }
 }
 
-fn run(bound: BoundListeners, edge: HttpState, stopped: oneshot::Receiver<()>) {
+fn serve_until_stopped(bound: BoundListeners, edge: HttpState, stopped: oneshot::Receiver<()>) {
     actix_web::rt::System::new().block_on(async move {
         let mut running = bound.serve(edge).unwrap();
         let server = actix_web::rt::spawn(running.take_server().unwrap());
@@ -293,11 +295,11 @@ fn run(bound: BoundListeners, edge: HttpState, stopped: oneshot::Receiver<()>) {
 }
 
 /// A job that is valid.
-pub(super) fn job() -> Value {
-    named("wave")
+pub(super) fn job_document() -> Value {
+    named_job_document("wave")
 }
 
-pub(super) fn named(name: &str) -> Value {
+pub(super) fn named_job_document(name: &str) -> Value {
     serde_json::json!({
         "name": name,
         "wall_time": "10m",

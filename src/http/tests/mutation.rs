@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A document with everything in it.
-fn full() -> Value {
+fn full_document() -> Value {
     serde_json::json!({
         "name": "wave", "request": "fixed", "policy": "worst-fit", "priority": "high",
         "wall_time": "1-12:00:00", "rerunnable": true, "on_unreachable": {"rerun_after": "45m"},
@@ -39,26 +39,26 @@ fn odd_value() -> impl Strategy<Value = Value> {
 }
 
 /// All places of a document.
-fn places(value: &Value, at: String, found: &mut Vec<String>) {
+fn collect_pointers(value: &Value, at: String, found: &mut Vec<String>) {
     found.push(at.clone());
     match value {
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(i, item)| places(item, format!("{at}/{i}"), found));
+                .for_each(|(i, item)| collect_pointers(item, format!("{at}/{i}"), found));
         }
         Value::Object(items) => {
             for (key, item) in items {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                places(item, format!("{at}/{key}"), found);
+                collect_pointers(item, format!("{at}/{key}"), found);
             }
         }
         _ => {}
     }
 }
 
-fn judge(reply: &TestReply) {
+fn check_reply(reply: &TestReply) {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     if reply.status == 201 {
         return;
@@ -79,20 +79,25 @@ fn judge(reply: &TestReply) {
 
 #[test]
 fn the_whole_document_is_accepted() {
-    assert_eq!(TestServer::start().submit(&full().to_string()).status, 201);
+    assert_eq!(
+        TestServer::start()
+            .submit(&full_document().to_string())
+            .status,
+        201
+    );
 }
 
 #[test]
 fn a_document_with_one_value_replaced_is_taken_or_refused_with_a_problem() {
     let served = TestServer::start();
     let mut all = Vec::new();
-    places(&full(), String::new(), &mut all);
+    collect_pointers(&full_document(), String::new(), &mut all);
     let strategy = (0..all.len(), odd_value(), any::<bool>());
     proptest!(ProptestConfig::with_cases(600), |((at, value, in_array) in strategy)| {
-        let mut document = full();
+        let mut document = full_document();
         *document.pointer_mut(&all[at]).unwrap() = value;
         let body = if in_array { format!("[{document}]") } else { document.to_string() };
-        judge(&served.submit(&body));
+        check_reply(&served.submit(&body));
     });
 }
 
@@ -100,21 +105,21 @@ fn a_document_with_one_value_replaced_is_taken_or_refused_with_a_problem() {
 fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
     let served = TestServer::start();
     let mut all = Vec::new();
-    places(&full(), String::new(), &mut all);
+    collect_pointers(&full_document(), String::new(), &mut all);
     let strategy = (0..all.len(), any::<String>(), any::<bool>());
     proptest!(ProptestConfig::with_cases(300), |((at, key, remove) in strategy)| {
-        let mut document = full();
+        let mut document = full_document();
         if let Some(object) = document.pointer_mut(&all[at]).unwrap().as_object_mut() {
             if remove { drop(object.keys().next().cloned().and_then(|key| object.remove(&key))) } else { drop(object.insert(key, Value::Null)) }
         }
-        judge(&served.submit(&document.to_string()));
+        check_reply(&served.submit(&document.to_string()));
     });
 }
 
 #[test]
 fn bytes_damaged_anywhere_are_accepted_or_refused_with_a_problem() {
     let served = TestServer::start();
-    let text = full().to_string().into_bytes();
+    let text = full_document().to_string().into_bytes();
     let strategy = (
         0..text.len(),
         0usize..8,
@@ -123,7 +128,7 @@ fn bytes_damaged_anywhere_are_accepted_or_refused_with_a_problem() {
     proptest!(ProptestConfig::with_cases(600), |((at, cut, put) in strategy)| {
         let mut bytes = text.clone();
         bytes.splice(at..(at + cut).min(text.len()), put);
-        judge(&served.send("POST", "/v1/jobs", Some(&bytes)));
+        check_reply(&served.send("POST", "/v1/jobs", Some(&bytes)));
     });
 }
 

@@ -12,10 +12,10 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
     served.submit_many(3);
     served
         .fake
-        .change(2, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
+        .change_job(2, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
     served
         .fake
-        .change(3, |job| job.held = Some("after a panic".into()));
+        .change_job(3, |job| job.held = Some("after a panic".into()));
     let orders = ["cancel", "freeze", "thaw", "release"];
     for order in orders {
         let reply = served.post(&format!("/v1/jobs:{order}"), r#"{"ids":[1,2,3,9,1]}"#);
@@ -55,7 +55,7 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
 fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
     let served = TestServer::start();
     let at = |site: &str| {
-        job().to_string().replace(
+        job_document().to_string().replace(
             "\"processors\"",
             &format!("\"site\":\"{site}\",\"processors\""),
         )
@@ -65,7 +65,7 @@ fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
     }
     served
         .fake
-        .change(4, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
+        .change_job(4, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
     let report: OrderReport = served
         .post("/v1/jobs:cancel", r#"{"all":true,"site":"delft"}"#)
         .json();
@@ -132,7 +132,7 @@ fn an_ambiguous_selection_is_refused() {
 fn one_job_is_cancelled_by_deleting_it() {
     let served = TestServer::start();
     served.submit_many(2);
-    served.fake.change(2, |job| job.held = Some("x".into()));
+    served.fake.change_job(2, |job| job.held = Some("x".into()));
     assert_eq!(served.send("DELETE", "/v1/jobs/1", None).status, 200);
     served
         .send("DELETE", "/v1/jobs/2", None)

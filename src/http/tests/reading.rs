@@ -10,7 +10,7 @@ use cospan_domain::units::Timestamp;
 use super::*;
 use crate::api::v1::tree::{TreeEntry, TreeReport};
 
-fn running() -> AttemptState {
+fn running_attempt() -> AttemptState {
     AttemptState::Running {
         lrm_id: LrmId::new("1").unwrap(),
         host: "node".into(),
@@ -18,13 +18,13 @@ fn running() -> AttemptState {
     }
 }
 
-fn with_attempt(served: &TestServer, run: AttemptState) {
-    served.submit(&job().to_string());
-    begin(served, run);
+fn submit_with_attempt(served: &TestServer, run: AttemptState) {
+    served.submit(&job_document().to_string());
+    begin_attempt(served, run);
 }
 
-fn begin(served: &TestServer, run: AttemptState) {
-    served.fake.change(1, |job| {
+fn begin_attempt(served: &TestServer, run: AttemptState) {
+    served.fake.change_job(1, |job| {
         let component = || Component {
             attempt: Attempt(1),
             run: run.clone(),
@@ -34,7 +34,7 @@ fn begin(served: &TestServer, run: AttemptState) {
     });
 }
 
-fn put(served: &TestServer, file: &str, text: &[u8]) {
+fn put_content(served: &TestServer, file: &str, text: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
     served
         .fake
@@ -49,8 +49,8 @@ fn put(served: &TestServer, file: &str, text: &[u8]) {
 #[test]
 fn a_piece_of_a_log_is_read_with_its_place_in_the_whole() {
     let served = TestServer::start();
-    with_attempt(&served, running());
-    put(&served, "stdout", b"hello world");
+    submit_with_attempt(&served, running_attempt());
+    put_content(&served, "stdout", b"hello world");
     let reply = served.get("/v1/jobs/1/logs/b/stdout?offset=6&limit=3");
     assert_eq!(reply.body, b"wor");
     assert_eq!(reply.header("cospan-size"), Some("11"));
@@ -62,9 +62,9 @@ fn a_piece_of_a_log_is_read_with_its_place_in_the_whole() {
 #[test]
 fn what_does_not_exist_cannot_be_read() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
-    with_attempt(&served, running());
+    submit_with_attempt(&served, running_attempt());
     served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
     let problem = served
         .get("/v1/jobs/1/logs/bb/stdout")
@@ -97,9 +97,9 @@ fn what_does_not_exist_cannot_be_read() {
 #[test]
 fn an_output_of_many_pieces_arrives_whole_with_its_length() {
     let served = TestServer::start();
-    with_attempt(&served, running());
+    submit_with_attempt(&served, running_attempt());
     let text: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
-    put(&served, "d/result.dat", &text);
+    put_content(&served, "d/result.dat", &text);
     let reply = served.get("/v1/jobs/1/outputs/b/d/result.dat");
     assert_eq!(reply.header("content-length"), Some("4000000"));
     assert!(reply.body == text);
@@ -107,14 +107,14 @@ fn an_output_of_many_pieces_arrives_whole_with_its_length() {
     assert_eq!(reply.body, text[3_999_998..]);
     let reply = served.get("/v1/jobs/1/outputs/b/d/result.dat?offset=5&limit=300000");
     assert_eq!(reply.body, text[5..300_005]);
-    put(&served, "empty", b"");
+    put_content(&served, "empty", b"");
     assert_eq!(served.get("/v1/jobs/1/outputs/b/empty").body, b"");
 }
 
 #[test]
 fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
     let served = TestServer::start();
-    with_attempt(
+    submit_with_attempt(
         &served,
         AttemptState::Ended {
             how: AttemptEnding::Succeeded,
@@ -123,7 +123,7 @@ fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
     );
     served
         .fake
-        .change(1, |job| job.phase = JobPhase::Finished { at: Timestamp(2) });
+        .change_job(1, |job| job.phase = JobPhase::Finished { at: Timestamp(2) });
     let archived = served
         .fake
         .view
@@ -143,7 +143,7 @@ fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
         ("logs/b/stdout?follow=true", "stdout"),
         ("outputs/b/out", "out"),
     ] {
-        put(&served, file, &text);
+        put_content(&served, file, &text);
         served.fake.archive_reads.store(0, Ordering::SeqCst);
         assert!(
             served.get(&format!("/v1/jobs/1/{path}")).body == text,
@@ -160,9 +160,9 @@ fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
 #[test]
 fn a_directory_is_listed_and_told_from_what_was_never_left() {
     let served = TestServer::start();
-    with_attempt(&served, running());
-    put(&served, "out/a", b"12");
-    put(&served, "out/b", b"");
+    submit_with_attempt(&served, running_attempt());
+    put_content(&served, "out/a", b"12");
+    put_content(&served, "out/b", b"");
     let listed: TreeReport = served.get("/v1/jobs/1/trees/b/out").json();
     let file = |path: &str, size_bytes| TreeEntry::File {
         path: path.to_owned(),
@@ -190,19 +190,19 @@ fn a_directory_is_listed_and_told_from_what_was_never_left() {
 #[test]
 fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
+    served.submit(&job_document().to_string());
     let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))
         .header("Authorization", format!("Bearer {}", served.token))
         .call()
         .unwrap();
     let mut reader = response.body_mut().as_reader();
-    begin(&served, running());
-    put(&served, "stdout", b"first ");
+    begin_attempt(&served, running_attempt());
+    put_content(&served, "stdout", b"first ");
     let mut first = [0; 6];
     reader.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"first ");
-    put(&served, "stdout", b"second");
-    begin(
+    put_content(&served, "stdout", b"second");
+    begin_attempt(
         &served,
         AttemptState::Ended {
             how: AttemptEnding::Succeeded,
@@ -216,9 +216,9 @@ fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
 
 #[test]
 fn a_stop_ends_followed_logs() {
-    let mut served = TestServer::with(|settings| settings.stop_timeout = 2 * GENEROUS);
-    with_attempt(&served, running());
-    put(&served, "stdout", b"x");
+    let mut served = TestServer::start_with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    submit_with_attempt(&served, running_attempt());
+    put_content(&served, "stdout", b"x");
     let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))
         .header("Authorization", format!("Bearer {}", served.token))
         .call()

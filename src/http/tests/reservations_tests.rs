@@ -11,8 +11,8 @@ use super::*;
 use crate::api::v1::reservation::{ReservationPage, ReservationRow};
 use crate::api::v1::slots::SlotsReport;
 
-fn promise(served: &TestServer, id: u64) {
-    served.fake.change(id, |job| {
+fn set_reservation_terms(served: &TestServer, id: u64) {
+    served.fake.change_job(id, |job| {
         let window = StartWindow::new(Timestamp(1_000), Timestamp(5_000));
         job.wish = TermsChange::Changed(ReservationTerms {
             window,
@@ -73,9 +73,9 @@ fn slots_tell_of_each_site_and_refuse_what_can_never_start() {
 #[test]
 fn reservations_are_those_of_jobs_that_want_one() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
-    served.submit(&named("other").to_string());
-    promise(&served, 2);
+    served.submit(&job_document().to_string());
+    served.submit(&named_job_document("other").to_string());
+    set_reservation_terms(&served, 2);
     let page: ReservationPage = served.get("/v1/reservations").json();
     assert_eq!(
         page.reservations
@@ -96,8 +96,8 @@ fn reservations_are_those_of_jobs_that_want_one() {
 #[test]
 fn orders_about_a_reservation_reach_its_job() {
     let served = TestServer::start();
-    served.submit(&job().to_string());
-    promise(&served, 1);
+    served.submit(&job_document().to_string());
+    set_reservation_terms(&served, 1);
     let post = |path: &str, body: &str| served.send_as(&served.token, "POST", path, Some(body));
     assert_eq!(post("/v1/reservations/1/cancel", "").status, 200);
     let to = r#"{"earliest":"2026-11-27T09:00:00Z","within":"2h"}"#;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 
 /// Every address of the document with each of its methods.
-fn addresses(served: &TestServer) -> Vec<(String, String)> {
+fn list_operations(served: &TestServer) -> Vec<(String, String)> {
     let document: Value = served.get("/v1/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
     paths
@@ -22,7 +22,7 @@ fn addresses(served: &TestServer) -> Vec<(String, String)> {
 
 #[test]
 fn no_address_but_health_and_the_description_answers_without_a_key() {
-    let served = TestServer::with(|settings| settings.max_failures_per_minute = 1_000_000);
+    let served = TestServer::start_with(|settings| settings.max_failures_per_minute = 1_000_000);
     let almost = &served.token[..served.token.len() - 1];
     let wrong: [&[(&str, &str)]; 7] = [
         &[],
@@ -33,7 +33,7 @@ fn no_address_but_health_and_the_description_answers_without_a_key() {
         &[("Authorization", &format!("Basic {}", served.token))],
         &[("Authorization", &served.token)],
     ];
-    for (method, path) in addresses(&served) {
+    for (method, path) in list_operations(&served) {
         if matches!(path.as_str(), "/livez" | "/readyz" | "/v1/openapi.json") {
             continue;
         }
@@ -52,7 +52,7 @@ fn no_address_but_health_and_the_description_answers_without_a_key() {
 
 #[test]
 fn metrics_are_open_only_by_option() {
-    let served = TestServer::with(|settings| settings.metrics_without_key = true);
+    let served = TestServer::start_with(|settings| settings.metrics_without_key = true);
     assert_eq!(served.send_with("GET", "/metrics", None, &[]).status, 200);
     served
         .send_with("GET", "/v1/jobs", None, &[])
@@ -61,7 +61,7 @@ fn metrics_are_open_only_by_option() {
 
 #[test]
 fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
-    let served = TestServer::with(|settings| settings.max_failures_per_minute = 1_000_000);
+    let served = TestServer::start_with(|settings| settings.max_failures_per_minute = 1_000_000);
     let alice = "alice".parse().unwrap();
     let token = served
         .keys
@@ -74,7 +74,7 @@ fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
             .status
     };
     wait_until("the new key is let in", || status() == 200);
-    let body = job().to_string();
+    let body = job_document().to_string();
     let reply = served.send_with(
         "POST",
         "/v1/jobs",
@@ -90,7 +90,7 @@ fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
 
 #[test]
 fn many_failures_from_one_address_are_slowed_but_valid_keys_still_pass() {
-    let served = TestServer::with(|settings| settings.max_failures_per_minute = 5);
+    let served = TestServer::start_with(|settings| settings.max_failures_per_minute = 5);
     let mut failures = 0;
     let reply = loop {
         let reply = served.send_with("GET", "/v1/jobs", None, &[]);
@@ -109,7 +109,7 @@ fn many_failures_from_one_address_are_slowed_but_valid_keys_still_pass() {
 
 #[test]
 fn requests_with_one_key_are_limited() {
-    let served = TestServer::with(|settings| settings.max_requests_per_s_per_key = 3);
+    let served = TestServer::start_with(|settings| settings.max_requests_per_s_per_key = 3);
     // Some second has more than three of so many requests in it.
     let mut refused = None;
     wait_until("a request is refused", || {
@@ -125,7 +125,7 @@ fn requests_with_one_key_are_limited() {
 
 /// Sends the head of a request, and of its body as much as is taken, up to 256 MiB; the bytes
 /// that were, and the answer.
-fn pour(served: &TestServer, path: &str, key: Option<&str>) -> (usize, String) {
+fn send_large_body(served: &TestServer, path: &str, key: Option<&str>) -> (usize, String) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(GENEROUS)).unwrap();
@@ -152,7 +152,7 @@ fn pour(served: &TestServer, path: &str, key: Option<&str>) -> (usize, String) {
 #[test]
 fn a_body_is_not_read_on_when_the_answer_is_known() {
     let served = TestServer::start();
-    let reader = served.key("looks", &[Role::Reader]);
+    let reader = served.create_key("looks", &[Role::Reader]);
     // Some is in the buffers of the kernel on both sides; nobody has read it.
     const BUFFERS: usize = 32 << 20;
     // Who may ask is listened to for longer: most clients send everything first.
@@ -162,7 +162,7 @@ fn a_body_is_not_read_on_when_the_answer_is_known() {
         (Some(reader.as_str()), 0, "403"),
         (Some(served.token.as_str()), 64 << 20, "413"),
     ] {
-        let (sent, answer) = pour(&served, "/v1/jobs", key);
+        let (sent, answer) = send_large_body(&served, "/v1/jobs", key);
         assert!(sent < read + BUFFERS, "{key:?}: {sent} bytes were taken");
         // Who does not stop to listen may miss it.
         assert!(answer.is_empty() || answer.contains(answered), "{answer}");

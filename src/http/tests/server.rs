@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::http::{BindError, TlsFiles};
 
-fn at(address: SocketAddr) -> HttpSettings {
+fn settings_at(address: SocketAddr) -> HttpSettings {
     HttpSettings {
         listen: vec![address],
         ..HttpSettings::default()
@@ -18,7 +18,7 @@ fn at(address: SocketAddr) -> HttpSettings {
 fn a_port_in_use_is_told_before_anything_starts() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap();
-    let error = BoundListeners::bind(&at(address)).err().unwrap();
+    let error = BoundListeners::bind(&settings_at(address)).err().unwrap();
     assert!(
         matches!(error, BindError::InUse(a) if a == address),
         "{error}"
@@ -29,7 +29,7 @@ fn a_port_in_use_is_told_before_anything_starts() {
 #[test]
 fn other_machines_are_let_near_only_with_tls() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        let error = BoundListeners::bind(&at(address.parse().unwrap()))
+        let error = BoundListeners::bind(&settings_at(address.parse().unwrap()))
             .err()
             .unwrap();
         assert!(matches!(error, BindError::Exposed(_)), "{error}");
@@ -45,7 +45,7 @@ fn other_machines_are_let_near_only_with_tls() {
     ));
 }
 
-fn certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
+fn write_certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let files = TlsFiles {
         certificates: home.join("cert.pem"),
@@ -59,8 +59,8 @@ fn certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
 #[test]
 fn with_tls_it_listens_everywhere_and_speaks_nothing_else() {
     let home = tempfile::tempdir().unwrap();
-    let (files, pem) = certificate(home.path());
-    let served = TestServer::with(|settings| {
+    let (files, pem) = write_certificate(home.path());
+    let served = TestServer::start_with(|settings| {
         settings.tls = Some(files);
         settings.listen = vec!["0.0.0.0:0".parse().unwrap()];
     });
@@ -84,11 +84,11 @@ fn with_tls_it_listens_everywhere_and_speaks_nothing_else() {
 #[test]
 fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
     let home = tempfile::tempdir().unwrap();
-    let (files, _) = certificate(home.path());
+    let (files, _) = write_certificate(home.path());
     let bind = |files: &TlsFiles| {
         let settings = HttpSettings {
             tls: Some(files.clone()),
-            ..at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            ..settings_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         };
         BoundListeners::bind(&settings).err().unwrap().to_string()
     };
@@ -98,7 +98,7 @@ fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
     assert!(bind(&files).contains("cert.pem"));
 }
 
-fn talk(served: &TestServer, text: &[u8]) -> String {
+fn exchange_raw(served: &TestServer, text: &[u8]) -> String {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(GENEROUS)).unwrap();
     // The server may close before it has read everything.
@@ -116,20 +116,20 @@ fn what_is_not_http_is_turned_away() {
         b"nonsense\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
     ] {
-        let answer = talk(&served, text);
+        let answer = exchange_raw(&served, text);
         assert!(
             answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
             "{answer}"
         );
     }
     let endless = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
-    let answer = talk(&served, endless.as_bytes());
+    let answer = exchange_raw(&served, endless.as_bytes());
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
         "{answer:.100}"
     );
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000));
-    let answer = talk(&served, many.as_bytes());
+    let answer = exchange_raw(&served, many.as_bytes());
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
         "{answer:.100}"
@@ -139,13 +139,14 @@ fn what_is_not_http_is_turned_away() {
 
 #[test]
 fn a_request_that_dawdles_is_given_up() {
-    let served = TestServer::with(|settings| settings.head_timeout = Duration::from_millis(100));
-    let answer = talk(&served, b"GET /livez HTTP/1.1\r\nHost:");
+    let served =
+        TestServer::start_with(|settings| settings.head_timeout = Duration::from_millis(100));
+    let answer = exchange_raw(&served, b"GET /livez HTTP/1.1\r\nHost:");
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
         "{answer}"
     );
-    let served = TestServer::with(|settings| {
+    let served = TestServer::start_with(|settings| {
         settings.head_timeout = GENEROUS;
         settings.body_timeout = Duration::from_millis(100);
     });
@@ -153,50 +154,50 @@ fn a_request_that_dawdles_is_given_up() {
         "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 100\r\n\r\n{{",
         served.token
     );
-    let answer = talk(&served, head.as_bytes());
+    let answer = exchange_raw(&served, head.as_bytes());
     assert!(
         answer.starts_with("HTTP/1.1 408") && answer.contains("C1005"),
         "{answer}"
     );
 }
 
-fn ask(stream: &mut TcpStream) {
+fn send_request(stream: &mut TcpStream) {
     stream
         .write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         .unwrap();
 }
 
-fn answered(stream: &mut TcpStream) -> std::io::Result<bool> {
+fn has_answer(stream: &mut TcpStream) -> std::io::Result<bool> {
     stream.read(&mut [0; 4096]).map(|count| count > 0)
 }
 
 #[test]
 fn a_connection_beyond_the_limit_waits_until_another_one_ends() {
-    let served = TestServer::with(|settings| {
+    let served = TestServer::start_with(|settings| {
         settings.workers = 1;
         settings.max_connections = 3;
     });
     let connect = || {
         let mut stream = TcpStream::connect(served.address).unwrap();
-        ask(&mut stream);
+        send_request(&mut stream);
         stream
     };
     let mut held: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
-    assert!(held.iter_mut().all(|stream| answered(stream).unwrap()));
+    assert!(held.iter_mut().all(|stream| has_answer(stream).unwrap()));
     let mut late = connect();
     late.set_read_timeout(Some(Duration::from_millis(100)))
         .unwrap();
-    assert!(answered(&mut late).is_err(), "served beyond the limit");
+    assert!(has_answer(&mut late).is_err(), "served beyond the limit");
     held.pop();
     late.set_read_timeout(Some(GENEROUS)).unwrap();
-    assert!(answered(&mut late).unwrap());
+    assert!(has_answer(&mut late).unwrap());
 }
 
 #[test]
 fn a_panic_in_one_request_leaves_the_server_alive() {
     let served = TestServer::start();
     served.fake.panics.store(true, Ordering::SeqCst);
-    let body = job().to_string();
+    let body = job_document().to_string();
     let broken = ureq::post(served.url("/v1/jobs"))
         .header("Authorization", format!("Bearer {}", served.token))
         .send(&body);
@@ -211,5 +212,5 @@ fn after_a_stop_nobody_is_served_and_the_port_is_free() {
     assert_eq!(served.get("/livez").status, 200);
     served.stop();
     assert!(TcpStream::connect(served.address).is_err());
-    assert!(BoundListeners::bind(&at(served.address)).is_ok());
+    assert!(BoundListeners::bind(&settings_at(served.address)).is_ok());
 }

@@ -30,7 +30,7 @@ impl EventStream {
         stream
     }
 
-    fn next(&mut self) -> Option<ReceivedEvent> {
+    fn next_event(&mut self) -> Option<ReceivedEvent> {
         let mut event = ReceivedEvent::default();
         loop {
             let mut line = String::new();
@@ -54,13 +54,13 @@ fn a_follower_sees_every_change_with_its_position() {
     let mut stream = EventStream::open(&served, "", None);
     served.submit_many(3);
     for id in 1..=3 {
-        let event = stream.next().unwrap();
+        let event = stream.next_event().unwrap();
         assert_eq!((event.name.as_str(), event.id), ("job", Some(id)));
         assert_eq!(event.data["job"], id);
         assert_eq!(event.data["events"][0]["event"], "JobSubmitted");
     }
-    served.fake.change(2, |_| {});
-    assert_eq!(stream.next().unwrap().data["job"], 2);
+    served.fake.change_job(2, |_| {});
+    assert_eq!(stream.next_event().unwrap().data["job"], 2);
 }
 
 #[test]
@@ -68,32 +68,32 @@ fn a_follower_who_comes_back_goes_on_where_it_was() {
     let served = TestServer::start();
     let mut stream = EventStream::open(&served, "", None);
     served.submit_many(2);
-    assert_eq!(stream.next().unwrap().id, Some(1));
+    assert_eq!(stream.next_event().unwrap().id, Some(1));
     drop(stream);
     served.submit_many(2);
     let mut stream = EventStream::open(&served, "", Some(1));
-    let ids: Vec<_> = (0..3).map(|_| stream.next().unwrap().id).collect();
+    let ids: Vec<_> = (0..3).map(|_| stream.next_event().unwrap().id).collect();
     assert_eq!(ids, [Some(2), Some(3), Some(4)]);
     let mut stream = EventStream::open(&served, "?after=3", None);
-    assert_eq!(stream.next().unwrap().id, Some(4));
+    assert_eq!(stream.next_event().unwrap().id, Some(4));
 }
 
 #[test]
 fn a_follower_who_was_away_too_long_is_told_to_read_anew() {
-    let served = TestServer::with(|settings| settings.kept_changes = 10);
+    let served = TestServer::start_with(|settings| settings.kept_changes = 10);
     let mut stream = EventStream::open(&served, "", None);
     served.submit_many(50);
     // What was read so far may be anything; in the end it is told, or saw all.
     let mut last = 0;
     while last < 50 {
-        let event = stream.next().unwrap();
+        let event = stream.next_event().unwrap();
         last = event.data["seq"].as_u64().unwrap();
     }
     let mut stream = EventStream::open(&served, "", Some(1));
-    let event = stream.next().unwrap();
+    let event = stream.next_event().unwrap();
     assert_eq!((event.name.as_str(), event.id), ("resync", Some(50)));
     served.submit_many(1);
-    assert_eq!(stream.next().unwrap().id, Some(51));
+    assert_eq!(stream.next_event().unwrap().id, Some(51));
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn a_position_from_before_the_server_followed_means_reading_anew() {
     let served = TestServer::start();
     served.submit_many(5);
     let mut stream = EventStream::open(&served, "", Some(2));
-    assert_eq!(stream.next().unwrap().name, "resync");
+    assert_eq!(stream.next_event().unwrap().name, "resync");
     let mut stream = EventStream::open(&served, "", Some(7000));
-    assert_eq!(stream.next().unwrap().name, "resync");
+    assert_eq!(stream.next_event().unwrap().name, "resync");
 }
 
 #[test]
@@ -111,15 +111,15 @@ fn one_job_can_be_followed() {
     let served = TestServer::start();
     let mut stream = EventStream::open(&served, "?job=3", None);
     served.submit_many(5);
-    assert_eq!(stream.next().unwrap().data["job"], 3);
-    served.fake.change(4, |_| {});
-    served.fake.change(3, |_| {});
-    assert_eq!(stream.next().unwrap().id, Some(7));
+    assert_eq!(stream.next_event().unwrap().data["job"], 3);
+    served.fake.change_job(4, |_| {});
+    served.fake.change_job(3, |_| {});
+    assert_eq!(stream.next_event().unwrap().id, Some(7));
 }
 
 #[test]
 fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
-    let served = TestServer::with(|settings| settings.kept_changes = 100);
+    let served = TestServer::start_with(|settings| settings.kept_changes = 100);
     let mut slow = EventStream::open(&served, "", None);
     let mut last = 0;
     let mut told = false;
@@ -127,7 +127,7 @@ fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
     wait_until("the follower is overtaken", || {
         (0..5).for_each(|_| served.submit_many(1000));
         last += 5000;
-        while let Some(event) = slow.next() {
+        while let Some(event) = slow.next_event() {
             told |= event.name == "resync";
             if event.data["seq"] == last {
                 break;
@@ -139,7 +139,7 @@ fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
 
 #[test]
 fn streams_are_limited_and_given_back() {
-    let served = TestServer::with(|settings| settings.max_streams = 2);
+    let served = TestServer::start_with(|settings| settings.max_streams = 2);
     let one = EventStream::open(&served, "", None);
     let _two = EventStream::open(&served, "", None);
     served.get("/v1/events").problem(429, "C5004");
@@ -147,18 +147,18 @@ fn streams_are_limited_and_given_back() {
     served.submit_many(1);
     wait_until("the place is free again", || {
         // A broken connection is noticed when something is sent.
-        served.fake.change(1, |_| {});
+        served.fake.change_job(1, |_| {});
         served.get("/v1/store/export").status == 200
     });
 }
 
 #[test]
 fn streams_are_limited_by_key_and_by_address_too() {
-    let served = TestServer::with(|settings| {
+    let served = TestServer::start_with(|settings| {
         settings.max_streams_per_key = 1;
         settings.max_streams_per_address = 2;
     });
-    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
+    let [bob, carol] = ["bob", "carol"].map(|name| served.create_key(name, &[Role::User]));
     let refused = |token: &str| {
         let reply = served.send_as(token, "GET", "/v1/events", None);
         reply.problem(429, "C5004").detail
@@ -177,7 +177,7 @@ fn streams_are_limited_by_key_and_by_address_too() {
     wait_until(
         "a broken connection is noticed and its places are free",
         || {
-            served.submit_as(&bob, &job().to_string());
+            served.submit_as(&bob, &job_document().to_string());
             served
                 .get("/metrics")
                 .body
@@ -201,7 +201,7 @@ fn a_wrong_position_is_refused() {
 
 #[test]
 fn a_stop_ends_the_stream() {
-    let mut served = TestServer::with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    let mut served = TestServer::start_with(|settings| settings.stop_timeout = 2 * GENEROUS);
     let mut stream = EventStream::open(&served, "", None);
     let begun = std::time::Instant::now();
     served.stop();
@@ -209,5 +209,5 @@ fn a_stop_ends_the_stream() {
         begun.elapsed() < GENEROUS,
         "the open stream held up the stop"
     );
-    assert_eq!(stream.next(), None);
+    assert_eq!(stream.next_event(), None);
 }

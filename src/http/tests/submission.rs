@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 
-fn with_key(served: &TestServer, key: &str, body: &str) -> TestReply {
+fn submit_with_key(served: &TestServer, key: &str, body: &str) -> TestReply {
     let token = format!("Bearer {}", served.token);
     let headers = [("Authorization", token.as_str()), ("Idempotency-Key", key)];
     served.send_with("POST", "/v1/jobs", Some(body.as_bytes()), &headers)
 }
 
-fn ids(reply: &TestReply) -> Vec<u64> {
+fn submitted_ids(reply: &TestReply) -> Vec<u64> {
     reply
         .json::<SubmittedReport>()
         .jobs
@@ -28,7 +28,7 @@ fn ids(reply: &TestReply) -> Vec<u64> {
 #[test]
 fn a_job_is_accepted_with_its_number() {
     let served = TestServer::start();
-    let reply = served.submit(&job().to_string());
+    let reply = served.submit(&job_document().to_string());
     assert_eq!(reply.status, 201);
     assert_eq!(
         String::from_utf8(reply.body.clone()).unwrap(),
@@ -44,9 +44,13 @@ fn a_job_is_accepted_with_its_number() {
 #[test]
 fn an_array_is_accepted_as_a_whole_in_its_order() {
     let served = TestServer::start();
-    let body = format!(" \n[{},{}]", named("x"), named("y"));
+    let body = format!(
+        " \n[{},{}]",
+        named_job_document("x"),
+        named_job_document("y")
+    );
     let reply = served.submit(&body);
-    assert_eq!((reply.status, ids(&reply)), (201, vec![1, 2]));
+    assert_eq!((reply.status, submitted_ids(&reply)), (201, vec![1, 2]));
     let view = served.fake.view.lock().unwrap().clone();
     assert_eq!(
         view.jobs.get(&JobId(2)).unwrap().spec.name.as_deref(),
@@ -59,7 +63,7 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
     let served = TestServer::start();
     let cases = [
         (
-            named("x")
+            named_job_document("x")
                 .to_string()
                 .replace("\"processors\":3", "\"processors\":0"),
             400,
@@ -67,7 +71,9 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
             "component[1].processors",
         ),
         (
-            named("x").to_string().replace("wall_time", "wal_time"),
+            named_job_document("x")
+                .to_string()
+                .replace("wall_time", "wal_time"),
             400,
             "C1001",
             "wal_time",
@@ -80,7 +86,11 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
         ),
     ];
     for (wrong, status, code, key) in cases {
-        let reply = served.submit(&format!("[{},{},{wrong}]", named("a"), named("b")));
+        let reply = served.submit(&format!(
+            "[{},{},{wrong}]",
+            named_job_document("a"),
+            named_job_document("b")
+        ));
         let problem = reply.problem(status, code);
         assert_eq!(
             (problem.index, problem.key.as_deref()),
@@ -88,11 +98,11 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
             "{problem}"
         );
     }
-    let twice = named("x")
+    let twice = named_job_document("x")
         .to_string()
         .replace("\"name\":\"b\"", "\"name\":\"a\"");
     let problem = served
-        .submit(&format!("[{},{twice}]", named("a")))
+        .submit(&format!("[{},{twice}]", named_job_document("a")))
         .problem(422, "C1101");
     assert_eq!(problem.index, Some(1));
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
@@ -112,34 +122,40 @@ fn a_single_wrong_job_has_no_index() {
 #[test]
 fn the_same_key_and_body_is_the_same_job() {
     let served = TestServer::start();
-    let body = job().to_string();
-    let first = with_key(&served, "k1", &body);
-    let second = with_key(&served, "k1", &body);
+    let body = job_document().to_string();
+    let first = submit_with_key(&served, "k1", &body);
+    let second = submit_with_key(&served, "k1", &body);
     assert_eq!((first.status, second.status), (201, 200));
-    assert_eq!(ids(&first), ids(&second));
+    assert_eq!(submitted_ids(&first), submitted_ids(&second));
     assert!(second.json::<SubmittedReport>().jobs[0].repeated);
-    let other = with_key(&served, "k1", &named("other").to_string());
+    let other = submit_with_key(&served, "k1", &named_job_document("other").to_string());
     let problem = other.problem(409, "C4001");
     assert!(problem.detail.contains("job 1"), "{problem}");
-    assert_eq!(ids(&with_key(&served, "k2", &body)), [2]);
+    assert_eq!(submitted_ids(&submit_with_key(&served, "k2", &body)), [2]);
 }
 
 #[test]
 fn a_key_holds_for_every_job_of_an_array() {
     let served = TestServer::start();
-    let body = format!("[{},{}]", named("a"), named("b"));
-    assert_eq!(ids(&with_key(&served, "k", &body)), [1, 2]);
-    let again = with_key(&served, "k", &body);
-    assert_eq!((again.status, ids(&again)), (200, vec![1, 2]));
-    let longer = format!("[{},{},{}]", named("a"), named("b"), named("c"));
-    with_key(&served, "k", &longer).problem(409, "C4001");
+    let body = format!("[{},{}]", named_job_document("a"), named_job_document("b"));
+    assert_eq!(submitted_ids(&submit_with_key(&served, "k", &body)), [1, 2]);
+    let again = submit_with_key(&served, "k", &body);
+    assert_eq!((again.status, submitted_ids(&again)), (200, vec![1, 2]));
+    let longer = format!(
+        "[{},{},{}]",
+        named_job_document("a"),
+        named_job_document("b"),
+        named_job_document("c")
+    );
+    submit_with_key(&served, "k", &longer).problem(409, "C4001");
 }
 
 #[test]
 fn a_key_that_is_none_is_refused() {
     let served = TestServer::start();
     for wrong in ["", "a b", &"x".repeat(241)] {
-        let problem = with_key(&served, wrong, &job().to_string()).problem(400, "C1003");
+        let problem =
+            submit_with_key(&served, wrong, &job_document().to_string()).problem(400, "C1003");
         assert_eq!(problem.key.as_deref(), Some("Idempotency-Key"));
     }
 }
@@ -149,7 +165,7 @@ fn a_dry_run_accepts_nothing() {
     let served = TestServer::start();
     let reply = served.post(
         "/v1/jobs?dry_run=true&allow_unplaceable=true",
-        &job().to_string(),
+        &job_document().to_string(),
     );
     assert_eq!(reply.status, 200);
     let report: CheckedReport = reply.json();
@@ -160,7 +176,7 @@ fn a_dry_run_accepts_nothing() {
         problem: "too large".into(),
     };
     *served.fake.refusal.lock().unwrap() = Some(unplaceable);
-    let body = format!("[{}]", job());
+    let body = format!("[{}]", job_document());
     let problem = served
         .post("/v1/jobs?dry_run=true", &body)
         .problem(422, "C1103");
@@ -174,18 +190,18 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
     unheard(3);
     assert_eq!(
         served
-            .post("/v1/jobs?dry_run=true", &job().to_string())
+            .post("/v1/jobs?dry_run=true", &job_document().to_string())
             .status,
         200
     );
     assert_eq!(unheard(3), 0);
     assert_eq!(served.get("/v1/slots?processors=4&for=1h").status, 200);
     assert_eq!(unheard(4), 0);
-    let mut promised = job();
+    let mut promised = job_document();
     promised["reservation"] = serde_json::json!({ "earliest": "in 1h", "within": "1h" });
     assert_eq!(served.submit(&promised.to_string()).status, 201);
     assert_eq!(unheard(4), 0);
-    assert_eq!(served.submit(&job().to_string()).status, 201);
+    assert_eq!(served.submit(&job_document().to_string()).status, 201);
     assert_eq!(unheard(4), 4, "who asks for no promise does not wait");
     let course =
         serde_json::json!({ "name": "course", "site": "delft", "processors": 2, "for": "1h" });
@@ -195,14 +211,15 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
 
 #[test]
 fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
-    let served = TestServer::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
-    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
+    let served =
+        TestServer::start_with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
+    let [bob, carol] = ["bob", "carol"].map(|name| served.create_key(name, &[Role::User]));
     let dry_run = |token: &str| {
         served.send_as(
             token,
             "POST",
             "/v1/jobs?dry_run=true",
-            Some(&job().to_string()),
+            Some(&job_document().to_string()),
         )
     };
     let begun = || served.fake.previews.load(Ordering::SeqCst);
@@ -211,7 +228,7 @@ fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
         let first = scope.spawn(|| dry_run(&bob));
         wait_until("the dry run is worked on", || begun() == 1);
         assert_eq!(
-            served.submit(&job().to_string()).status,
+            served.submit(&job_document().to_string()).status,
             201,
             "the one worker is free"
         );
@@ -230,8 +247,8 @@ fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
 
 #[test]
 fn a_dry_run_is_broken_off_when_its_time_is_over() {
-    let served = TestServer::with(|settings| settings.dry_run_budget = Duration::ZERO);
-    let two = format!("[{},{}]", job(), job());
+    let served = TestServer::start_with(|settings| settings.dry_run_budget = Duration::ZERO);
+    let two = format!("[{},{}]", job_document(), job_document());
     let problem = served
         .post("/v1/jobs?dry_run=true", &two)
         .problem(422, "C1110");
@@ -300,7 +317,7 @@ fn every_refusal_of_the_control_plane_has_its_status_and_code() {
     ];
     for (refusal, status, code) in cases {
         *served.fake.refusal.lock().unwrap() = Some(refusal.clone());
-        let reply = served.submit(&job().to_string());
+        let reply = served.submit(&job_document().to_string());
         reply.problem(status, code);
         match refusal {
             ApiRefusal::Busy { .. } => assert_eq!(reply.header("retry-after"), Some("3")),

@@ -14,14 +14,14 @@ use crate::api::v1::upload::{UploadPage, UploadReport};
 
 const BYTES: &[u8] = b"a mesh";
 
-fn digest() -> Digest {
+fn content_digest() -> Digest {
     Digest(*blake3::hash(BYTES).as_bytes())
 }
 
 /// Begins an upload and sends all of it.
-fn sent(served: &TestServer, token: &str, name: &str) -> String {
+fn send_whole_upload(served: &TestServer, token: &str, name: &str) -> String {
     let announced = serde_json::json!({
-        "name": name, "size_bytes": BYTES.len(), "digest": digest().to_string(),
+        "name": name, "size_bytes": BYTES.len(), "digest": content_digest().to_string(),
     });
     let reply = served.send_as(token, "POST", "/v1/uploads", Some(&announced.to_string()));
     let id = reply.json::<UploadReport>().id.unwrap();
@@ -31,7 +31,7 @@ fn sent(served: &TestServer, token: &str, name: &str) -> String {
     id
 }
 
-fn complete(served: &TestServer, token: &str, id: &str) -> TestReply {
+fn complete_upload(served: &TestServer, token: &str, id: &str) -> TestReply {
     served.send_as(
         token,
         "POST",
@@ -40,7 +40,7 @@ fn complete(served: &TestServer, token: &str, id: &str) -> TestReply {
     )
 }
 
-fn file(owner: &str, name: &str, digest: String) -> FileReport {
+fn file_report(owner: &str, name: &str, digest: String) -> FileReport {
     let name = name.into();
     let owner = owner.into();
     FileReport {
@@ -55,13 +55,13 @@ fn file(owner: &str, name: &str, digest: String) -> FileReport {
 #[test]
 fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
     let served = TestServer::start();
-    let token = served.key("bob", &[Role::User]);
-    let id = sent(&served, &token, "mesh");
+    let token = served.create_key("bob", &[Role::User]);
+    let id = send_whole_upload(&served, &token, "mesh");
     let place = FilePlace::User(RelPath::new(&format!("uploads/{id}")).unwrap());
     let mut record = FileRecord::new("mesh".parse().unwrap());
     record.entry = Some(CatalogueEntry {
         content: Content {
-            digest: digest(),
+            digest: content_digest(),
             size: Bytes(6),
         },
         directory: false,
@@ -78,9 +78,9 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
         .unwrap()
         .files
         .insert(name.clone(), Arc::new(record));
-    let known = file("bob", "mesh", digest().to_string());
+    let known = file_report("bob", "mesh", content_digest().to_string());
     served.fake.files.lock().unwrap().insert(name, known);
-    assert_eq!(complete(&served, &token, &id).status, 200);
+    assert_eq!(complete_upload(&served, &token, &id).status, 200);
     assert_eq!(*served.fake.asked.lock().unwrap(), Vec::<String>::new());
     assert!(served.fake.uploaded.lock().unwrap().is_empty());
 }
@@ -88,26 +88,26 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
 #[test]
 fn a_name_that_became_anothers_meanwhile_is_not_taken_away() {
     let served = TestServer::start();
-    let token = served.key("bob", &[Role::User]);
-    let id = sent(&served, &token, "mesh");
+    let token = served.create_key("bob", &[Role::User]);
+    let id = send_whole_upload(&served, &token, "mesh");
     let name: LogicalName = "mesh".parse().unwrap();
-    let theirs = file("carol", "mesh", "11".repeat(32));
+    let theirs = file_report("carol", "mesh", "11".repeat(32));
     served
         .fake
         .files
         .lock()
         .unwrap()
         .insert(name.clone(), theirs.clone());
-    complete(&served, &token, &id).problem(409, "C4002");
+    complete_upload(&served, &token, &id).problem(409, "C4002");
     assert_eq!(served.fake.files.lock().unwrap().get(&name), Some(&theirs));
 }
 
 #[test]
 fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
-    let served = TestServer::with(|settings| {
+    let served = TestServer::start_with(|settings| {
         settings.uploads.keep = Duration::from_millis(1);
     });
-    let token = served.key("bob", &[Role::User]);
+    let token = served.create_key("bob", &[Role::User]);
     served
         .fake
         .silent
@@ -121,7 +121,7 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
     wait_until("it is brought to another site", || {
         let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&begun.to_string()));
         match reply.json::<UploadReport>().id {
-            Some(id) => complete(&served, &token, &id).status == 200,
+            Some(id) => complete_upload(&served, &token, &id).status == 200,
             None => true,
         }
     });
@@ -138,13 +138,13 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
 #[test]
 fn uploads_that_are_not_completed_are_listed_page_by_page() {
     let served = TestServer::start();
-    let bob = served.key("bob", &[Role::User]);
-    let carol = served.key("carol", &[Role::User]);
+    let bob = served.create_key("bob", &[Role::User]);
+    let carol = served.create_key("carol", &[Role::User]);
     let ids: Vec<String> = ["a", "b", "c"]
-        .map(|name| sent(&served, &bob, name))
+        .map(|name| send_whole_upload(&served, &bob, name))
         .into_iter()
         .collect();
-    assert_eq!(complete(&served, &bob, &ids[2]).status, 200);
+    assert_eq!(complete_upload(&served, &bob, &ids[2]).status, 200);
     let mut open = ids[..2].to_vec();
     open.sort();
     let page = |token: &str, query: &str| -> UploadPage {

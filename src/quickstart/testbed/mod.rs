@@ -68,7 +68,7 @@ pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError
         keep: options.keep,
         teller,
     }
-    .run_story(&shared)?;
+    .run_steps(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }
@@ -78,5 +78,5 @@ pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError
 /// # Errors
 /// The caller is not root, or something is left.
 pub fn remove() -> Result<(), QuickstartError> {
-    testbed_clusters::remove()
+    testbed_clusters::remove_testbed()
 }

@@ -84,7 +84,7 @@ impl SlurmClusters {
     }
 
     /// Copies this program to where that user can read it, and hands the directory over.
-    pub(super) fn hand_over(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
+    pub(super) fn hand_directory_over(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
         let here = std::env::current_exe().map_err(QuickstartError::file_error(
             "find",
             "this program's file".as_ref(),
@@ -113,7 +113,7 @@ impl DemoSites for SlurmClusters {
         config_text(demo, port, |cluster| self.conf_file(cluster))
     }
 
-    fn program(&self, demo: &DemoDirectory) -> Option<PathBuf> {
+    fn server_program(&self, demo: &DemoDirectory) -> Option<PathBuf> {
         Some(program_path(demo))
     }
 
@@ -122,7 +122,7 @@ impl DemoSites for SlurmClusters {
     }
 
     /// Reads the token as that user: the file is closed to others, and our copy must be, too.
-    fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
+    fn admin_token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
         let mut command = Command::new("cat");
         command.arg(demo.data_directory().join("keys/admin.token"));
         self.run_as_user(command).map(Some)
@@ -136,7 +136,7 @@ impl DemoSites for SlurmClusters {
 }
 
 /// Ends the clusters, and removes all that was made or installed for them.
-pub(super) fn remove() -> Result<(), QuickstartError> {
+pub(super) fn remove_testbed() -> Result<(), QuickstartError> {
     Ok(Testbed::below(BASE)?.remove_everything()?)
 }
 
@@ -192,7 +192,7 @@ mod tests {
         let text = config_text(&demo, 7000, |cluster| {
             format!("/clusters/{cluster}.conf").into()
         });
-        let loaded = Config::parse(&demo.config(), &text).unwrap();
+        let loaded = Config::parse(&demo.config_file(), &text).unwrap();
         assert_eq!(loaded.config.site.len(), CLUSTERS.len());
         assert_eq!(
             loaded.config.site[1].slurm_conf,

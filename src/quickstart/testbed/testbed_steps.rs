@@ -28,14 +28,14 @@ pub(super) struct TestbedRun {
 
 impl TestbedRun {
     /// Runs the story from the beginning to the end.
-    pub(super) fn run_story(
+    pub(super) fn run_steps(
         mut self,
         shared: &Arc<DemoSharedState>,
     ) -> Result<TestbedReport, QuickstartError> {
         self.start_clusters()?;
         let server = self.start_server(shared)?;
         let mut report = self.run_job(&server)?;
-        report.server_pid = server.pid().filter(|_| self.keep);
+        report.server_pid = server.server_pid().filter(|_| self.keep);
         if self.keep {
             server.keep_running();
         } else {
@@ -77,10 +77,10 @@ impl TestbedRun {
                  scancel. Nothing is installed on the clusters."
             ),
         )?;
-        self.clusters.hand_over(&self.demo)?;
+        self.clusters.hand_directory_over(&self.demo)?;
         let server = DemoServer::start_and_wait(shared.clone())?;
         let sites = server.wait_for_sites(CLUSTERS.len())?;
-        let pid = server.pid().unwrap_or_default();
+        let pid = server.server_pid().unwrap_or_default();
         let address = server.client.address();
         self.teller
             .print_event(&format!("the server is ready at {address} (process {pid})"))?;
@@ -107,7 +107,8 @@ impl TestbedRun {
              processors from its own Slurm, and none starts before the other can.",
         )?;
         let jobs = testbed_job::job_documents()?;
-        let submitted = server.ask(|client| client.submit(&jobs, &SubmitOptions::default()))?;
+        let submitted =
+            server.call_server(|client| client.submit(&jobs, &SubmitOptions::default()))?;
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
         self.teller.print_event(&format!("job {id} is accepted"))?;
@@ -169,7 +170,7 @@ impl TestbedRun {
         let mut told = String::new();
         while death.elapsed() < DEAD_MAX && told.is_empty() {
             let look = follow.poll_job(&mut self.teller)?;
-            let site = server.ask(|client| client.site(cluster))?;
+            let site = server.call_server(|client| client.site(cluster))?;
             let reason = site
                 .reason
                 .map(|reason| format!(": {reason}"))
@@ -254,7 +255,7 @@ impl TestbedRun {
             report.hurt,
         );
         self.teller
-            .print_last(&(text + &self.next_commands(report)))
+            .print_closing_words(&(text + &self.next_commands(report)))
     }
 
     /// Suggests the next commands.

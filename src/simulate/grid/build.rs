@@ -189,7 +189,7 @@ impl Grid {
                 local_jobs,
                 node_failures,
                 black_holes,
-                ..quiet_site(site)
+                ..eventless_site(site)
             });
         }
         Ok(BuiltGrid {
@@ -239,7 +239,7 @@ impl Grid {
 }
 
 /// A site without any event.
-fn quiet_site(site: &DescribedSite) -> BuiltSite {
+fn eventless_site(site: &DescribedSite) -> BuiltSite {
     BuiltSite {
         name: site.name.clone(),
         nodes: site.nodes,

@@ -1,6 +1,6 @@
 //! The output of `cospan simulate`: tables, figures and a page.
 //!
-//! [`render`] turns the records of runs into files held in memory;
+//! [`render_report`] turns the records of runs into files held in memory;
 //! [`write_report`] puts them into a folder. Nothing here reads a clock or
 //! draws at random, so the same records give the same bytes.
 //!
@@ -37,7 +37,7 @@ pub use figures::{MapPoint, ReportFigure, virtual_map};
 pub use groups::JobGroupSummary;
 pub use jobs_csv::{COLUMNS, CsvColumn, jobs_csv};
 pub use local_days::LocalUserDay;
-pub use output::{OutputFile, ReportError, ReportFiles, render, write_report};
+pub use output::{OutputFile, ReportError, ReportFiles, render_report, write_report};
 pub use record::{
     AttemptRow, GanttBar, JobEnding, LoadKind, LoadUseStep, QueueStep, ReservationBar, RunJob,
     RunRecord, SLOWDOWN_THRESHOLD, SiteTrace,

@@ -84,7 +84,7 @@ struct SummaryFile<'a> {
 ///
 /// [`ReportError`] if there is no run, if two share label and seed, or if one
 /// ends before it begins.
-pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, ReportError> {
+pub fn render_report(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, ReportError> {
     check_runs(runs)?;
     let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of_run).collect();
     let comparison = LabelComparison::of_runs(&summaries);
@@ -135,13 +135,13 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, Repor
 ///
 /// # Errors
 ///
-/// [`ReportError`], as [`render`]; [`ReportError::Write`] if the disk refuses.
+/// [`ReportError`], as [`render_report`]; [`ReportError::Write`] if the disk refuses.
 pub fn write_report(
     folder: &Path,
     setup: &[String],
     runs: &[RunRecord],
 ) -> Result<ReportFiles, ReportError> {
-    let report = render(setup, runs)?;
+    let report = render_report(setup, runs)?;
     let figures = folder.join("figures");
     fs::create_dir_all(&figures)
         .and_then(|()| remove_figures(&figures))
@@ -198,6 +198,6 @@ fn figure_file(figure: &ReportFigure) -> OutputFile {
     let path = Path::new("figures").join(format!("{}.svg", figure.name));
     OutputFile {
         path,
-        content: figure.standalone().into_bytes(),
+        content: figure.to_standalone_svg().into_bytes(),
     }
 }

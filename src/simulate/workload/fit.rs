@@ -14,7 +14,7 @@ pub(super) fn fit_together(components: &[u32], sites: &[u32]) -> bool {
         return false;
     }
     let larges = components.iter().filter(|size| **size == large).count();
-    most_larger(count, small, sites) >= larges
+    count_larger_fitting(count, small, sites) >= larges
 }
 
 fn count_room(sites: &[u32], size: u32) -> u64 {
@@ -23,7 +23,7 @@ fn count_room(sites: &[u32], size: u32) -> u64 {
 
 /// The number of `count` components that can be larger by one than `small`, if all are to be
 /// placed: dynamic programming over the sites. `count` components of size `small` must fit.
-fn most_larger(count: usize, small: u32, sites: &[u32]) -> usize {
+fn count_larger_fitting(count: usize, small: u32, sites: &[u32]) -> usize {
     // Indexed by components placed before: the most of them that are large.
     let mut most: Vec<Option<usize>> = vec![None; count + 1];
     most[0] = Some(0);

@@ -1,7 +1,7 @@
 //! Jobs that users submit to the control plane during a simulation: from a log or a model, each
 //! split into components.
 //!
-//! [`WorkloadOptions::plan`] reads or draws all jobs beforehand. Nothing is left out in silence:
+//! [`WorkloadOptions::plan_workload`] reads or draws all jobs beforehand. Nothing is left out in silence:
 //! jobs that are left out or changed are counted in the [`WorkloadComplaints`], and the first cases
 //! are named.
 //!
@@ -170,7 +170,7 @@ impl WorkloadJob {
     }
 
     /// Time for which it holds its processors: its run time, or its estimate if it is killed then.
-    pub fn time_held(&self) -> DurationMs {
+    pub fn occupation_time(&self) -> DurationMs {
         self.run_time.min(self.estimate)
     }
 }
@@ -190,7 +190,7 @@ pub fn offered_load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
     }
     let asked: f64 = jobs
         .iter()
-        .map(|job| job.processors() as f64 * job.time_held().0 as f64)
+        .map(|job| job.processors() as f64 * job.occupation_time().0 as f64)
         .sum();
     let count = jobs.len() as f64;
     Some(asked / (processors as f64 * span_ms * count / (count - 1.0)))

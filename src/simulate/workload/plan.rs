@@ -31,7 +31,11 @@ impl WorkloadOptions {
     /// # Errors
     /// An option is out of range, the log cannot be read, a job is bad and bad jobs are refused, or
     /// no job is left.
-    pub fn plan(&self, sites: &[u32], begin: Timestamp) -> Result<Workload, WorkloadError> {
+    pub fn plan_workload(
+        &self,
+        sites: &[u32],
+        begin: Timestamp,
+    ) -> Result<Workload, WorkloadError> {
         self.check_options()?;
         let processors: u64 = sites.iter().map(|site| u64::from(*site)).sum();
         let processors = u32::try_from(processors).unwrap_or(u32::MAX);

@@ -24,11 +24,14 @@ fn poisson(jobs: usize, sizes: &[u32]) -> WorkloadOptions {
 }
 
 fn planned(options: &WorkloadOptions) -> Workload {
-    options.plan(&SITES, BEGIN).unwrap()
+    options.plan_workload(&SITES, BEGIN).unwrap()
 }
 
 fn refused(options: &WorkloadOptions) -> String {
-    options.plan(&SITES, BEGIN).unwrap_err().to_string()
+    options
+        .plan_workload(&SITES, BEGIN)
+        .unwrap_err()
+        .to_string()
 }
 
 /// With its load, run time and estimate in seconds.

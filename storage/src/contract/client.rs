@@ -71,10 +71,10 @@ impl ContractClient {
     /// Appends without waiting.
     pub fn append(&mut self, changes: Vec<KeyChange>) -> UnitToken {
         let epoch = self.epoch;
-        self.append_as(epoch, changes)
+        self.append_with_epoch(epoch, changes)
     }
 
-    pub fn append_as(&mut self, epoch: Epoch, changes: Vec<KeyChange>) -> UnitToken {
+    pub fn append_with_epoch(&mut self, epoch: Epoch, changes: Vec<KeyChange>) -> UnitToken {
         self.next += 1;
         let token = UnitToken(self.next);
         self.journal.append(epoch, token, JournalUnit { changes });
@@ -88,20 +88,20 @@ impl ContractClient {
                 .reports
                 .recv_timeout(DEADLINE)
                 .expect("no outcome in time");
-            self.take_report(report);
+            self.handle_report(report);
         }
         self.decided[&token].clone()
     }
 
     /// Handles every report that is already there.
-    pub fn take_reports(&mut self) {
+    pub fn handle_reports(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
-            self.take_report(report);
+            self.handle_report(report);
         }
     }
 
     /// Waits until the store fails, and returns the reason.
-    pub fn fatal(&mut self) -> String {
+    pub fn wait_for_failure(&mut self) -> String {
         loop {
             match self
                 .reports
@@ -109,12 +109,12 @@ impl ContractClient {
                 .expect("no failure in time")
             {
                 CommitReport::Fatal(reason) => return reason,
-                report => self.take_report(report),
+                report => self.handle_report(report),
             }
         }
     }
 
-    fn take_report(&mut self, report: CommitReport) {
+    fn handle_report(&mut self, report: CommitReport) {
         match report {
             CommitReport::Group(group) => {
                 for (token, outcome) in group.outcomes {
@@ -128,19 +128,19 @@ impl ContractClient {
     }
 
     /// Returns the outcome of a unit, if it is decided.
-    pub fn decided(&self, token: UnitToken) -> Option<&AppendOutcome> {
+    pub fn outcome_of(&self, token: UnitToken) -> Option<&AppendOutcome> {
         self.decided.get(&token)
     }
 
     /// Appends and waits for the outcome.
-    pub fn run(&mut self, changes: Vec<KeyChange>) -> AppendOutcome {
+    pub fn append_and_wait(&mut self, changes: Vec<KeyChange>) -> AppendOutcome {
         let token = self.append(changes);
         self.wait_for_outcome(token)
     }
 
     /// Appends, waits, and expects it to be committed.
     pub fn commit(&mut self, changes: Vec<KeyChange>) -> Seq {
-        match self.run(changes) {
+        match self.append_and_wait(changes) {
             AppendOutcome::Committed(seq) => seq,
             outcome => panic!("not committed but {outcome:?}"),
         }

@@ -14,9 +14,9 @@ pub fn an_append_of_another_epoch_is_fenced(subject: &dyn StoreUnderTest) {
         client.commit(vec![put("j/1", "a")]);
         client.reopen(subject)
     };
-    let old = client.append_as(Epoch(client.epoch.0 - 1), vec![put("j/1", "old")]);
+    let old = client.append_with_epoch(Epoch(client.epoch.0 - 1), vec![put("j/1", "old")]);
     let new = client.append(vec![put_if("j/1", 1, "new")]);
-    let unborn = client.append_as(Epoch(client.epoch.0 + 1), vec![put("j/1", "unborn")]);
+    let unborn = client.append_with_epoch(Epoch(client.epoch.0 + 1), vec![put("j/1", "unborn")]);
     assert_eq!(client.wait_for_outcome(old), AppendOutcome::Fenced);
     assert!(matches!(
         client.wait_for_outcome(new),
@@ -67,7 +67,7 @@ pub fn closing_decides_everything_that_was_appended(subject: &dyn StoreUnderTest
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
         .collect();
     client.journal.close();
-    client.take_reports();
+    client.handle_reports();
     assert_eq!(client.order, tokens);
     drop(client);
     assert_eq!(ContractClient::open(subject).scan("j/").len(), tokens.len());
@@ -79,8 +79,8 @@ pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn StoreU
     client.journal.close();
     let late = client.append(vec![put("j/1", "late")]);
     client.journal.close();
-    client.take_reports();
-    assert_eq!(client.decided(late), None);
+    client.handle_reports();
+    assert_eq!(client.outcome_of(late), None);
     let error = client
         .journal
         .scan(b"", &mut |_| ControlFlow::Continue(()))

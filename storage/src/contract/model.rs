@@ -21,7 +21,7 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn StoreUnderTest) {
         let mut expected = Vec::new();
         for _ in 0..random.random_range(1..300) {
             let unit = draw_unit(&mut random, &model);
-            let conflict = apply(&mut model, &unit);
+            let conflict = apply_unit(&mut model, &unit);
             expected.push((client.append(unit), conflict));
         }
         for (token, conflict) in expected {
@@ -31,10 +31,10 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn StoreUnderTest) {
                 other => panic!("{other:?}"),
             }
         }
-        compare(&client, &model);
+        assert_same_as_model(&client, &model);
         if random.random_bool(0.5) {
             client = client.reopen(subject);
-            compare(&client, &model);
+            assert_same_as_model(&client, &model);
         }
     }
 }
@@ -66,7 +66,7 @@ fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
 }
 
 /// Applies a unit. Returns the key in conflict instead, if there is one.
-fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<StoreKey> {
+fn apply_unit(model: &mut StoreModel, unit: &[KeyChange]) -> Option<StoreKey> {
     let wrong = unit.iter().find(|change| {
         change
             .expected
@@ -89,7 +89,7 @@ fn version_of(model: &StoreModel, key: &StoreKey) -> KeyVersion {
     KeyVersion(model.get(key).map_or(0, |(version, _)| *version))
 }
 
-fn compare(client: &ContractClient, model: &StoreModel) {
+fn assert_same_as_model(client: &ContractClient, model: &StoreModel) {
     let found: StoreModel = client
         .scan("")
         .into_iter()

@@ -27,14 +27,14 @@ pub fn a_scan_shows_a_prefix_in_order(subject: &dyn StoreUnderTest) {
 }
 
 pub fn a_scan_stops_when_it_is_told_to(subject: &dyn StoreUnderTest) {
-    stops(subject, "j/");
+    assert_scan_stops(subject, "j/");
 }
 
 pub fn a_scan_of_everything_stops_when_it_is_told_to(subject: &dyn StoreUnderTest) {
-    stops(subject, "");
+    assert_scan_stops(subject, "");
 }
 
-fn stops(subject: &dyn StoreUnderTest, prefix: &str) {
+fn assert_scan_stops(subject: &dyn StoreUnderTest, prefix: &str) {
     let mut client = ContractClient::open(subject);
     for i in 0..1_000 {
         client.append(vec![put(&format!("j/{i:04}"), "a")]);

@@ -58,7 +58,11 @@ pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn StoreUnder
         .collect();
     let barrier = client.append(Vec::new());
     let outcome = client.wait_for_outcome(barrier);
-    assert!(tokens.iter().all(|token| client.decided(*token).is_some()));
+    assert!(
+        tokens
+            .iter()
+            .all(|token| client.outcome_of(*token).is_some())
+    );
     let last = client.wait_for_outcome(*tokens.last().unwrap());
     assert_eq!(
         outcome, last,
@@ -124,7 +128,7 @@ pub fn a_sink_may_append(subject: &dyn StoreUnderTest) {
                 seen.lock().unwrap().push(token.0);
                 if let (true, Some(journal)) = (token.0 < LAST, journal.upgrade()) {
                     let unit = JournalUnit {
-                        changes: vec![next_write(token.0)],
+                        changes: vec![write_of_version(token.0)],
                     };
                     journal.append(*epoch, UnitToken(token.0 + 1), unit);
                 }
@@ -141,7 +145,7 @@ pub fn a_sink_may_append(subject: &dyn StoreUnderTest) {
         opened.epoch,
         UnitToken(1),
         JournalUnit {
-            changes: vec![next_write(0)],
+            changes: vec![write_of_version(0)],
         },
     );
     reports
@@ -156,6 +160,6 @@ pub fn a_sink_may_append(subject: &dyn StoreUnderTest) {
     );
 }
 
-fn next_write(version: u64) -> KeyChange {
+fn write_of_version(version: u64) -> KeyChange {
     put_if("j/1", version, "a")
 }

@@ -18,7 +18,7 @@ pub fn the_version_of_a_key_counts_its_writes(subject: &dyn StoreUnderTest) {
 pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
-    let outcome = client.run(vec![
+    let outcome = client.append_and_wait(vec![
         put_if("j/1", 1, "b"),
         put_if("j/2", 7, "b"),
         put("j/3", "b"),
@@ -34,11 +34,11 @@ pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn StoreUnder
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
     assert_eq!(
-        client.run(vec![put_if("j/1", 0, "b")]),
+        client.append_and_wait(vec![put_if("j/1", 0, "b")]),
         AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     assert_eq!(
-        client.run(vec![put_if("j/2", 1, "b")]),
+        client.append_and_wait(vec![put_if("j/2", 1, "b")]),
         AppendOutcome::Conflict(StoreKey::from("j/2"))
     );
     assert_eq!(client.scan_texts(""), [text_row("j/1", 1, "a")]);
@@ -48,7 +48,7 @@ pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn S
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1/h", 0, "a"), put("j/1/e1", "a")]);
     client.commit(vec![put("j/1/e1", "b"), put_if("j/1/h", 1, "b")]);
-    let outcome = client.run(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
+    let outcome = client.append_and_wait(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
     assert_eq!(outcome, AppendOutcome::Conflict(StoreKey::from("j/1/h")));
     assert_eq!(
         client.scan_texts(""),
@@ -83,7 +83,7 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     assert_eq!(
-        client.run(vec![delete_if("j/1", 2)]),
+        client.append_and_wait(vec![delete_if("j/1", 2)]),
         AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     client.commit(vec![delete_if("j/1", 1)]);

@@ -114,7 +114,7 @@ impl FaultDisk {
     }
 
     /// Returns the faults that took effect so far.
-    pub fn faults_taken(&self) -> Vec<DiskFault> {
+    pub fn struck_faults(&self) -> Vec<DiskFault> {
         self.lock_state().struck.clone()
     }
 

@@ -8,7 +8,7 @@ use super::disk::{DiskFault, FaultDisk, FaultDiskState, share_of};
 use crate::engine_port::{
     BytesVisitor, EngineReader, EngineTransaction, EntryVisitor, StorageEngine, StoreWrites,
 };
-use crate::memory::{MemoryValues, apply, visit_values};
+use crate::memory::{MemoryValues, apply_writes, visit_values};
 use crate::port::{StoreError, StoreKey, StoreSize};
 
 /// Name of the disk in messages.
@@ -39,7 +39,7 @@ impl FaultEngine {
         *opening += 1;
         let mut whole = 0;
         while let Some((writes, length)) = durable.get(whole..).and_then(read_frame) {
-            apply(read, writes);
+            apply_writes(read, writes);
             whole += length;
         }
         durable.clear();
@@ -95,7 +95,7 @@ fn io_failure(action: &'static str, problem: &str) -> StoreError {
 }
 
 impl StorageEngine for FaultEngine {
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
@@ -121,7 +121,7 @@ impl EngineTransaction for FaultEngine {
         if self.waits && us > 0 {
             std::thread::sleep(Duration::from_micros(us));
         }
-        apply(
+        apply_writes(
             &mut self.values.lock().unwrap_or_else(PoisonError::into_inner),
             writes,
         );
@@ -140,7 +140,7 @@ impl EngineReader for FaultReader {
             .values
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .values_below(prefix);
+            .values_with_prefix(prefix);
         visit_values(found, visit);
         Ok(())
     }
@@ -158,16 +158,16 @@ impl EngineReader for FaultReader {
 fn encode_frame(writes: &StoreWrites) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, bytes) in writes {
-        put(&mut body, &key.0);
+        push_with_length(&mut body, &key.0);
         body.push(u8::from(bytes.is_some()));
-        put(&mut body, bytes.as_deref().unwrap_or_default());
+        push_with_length(&mut body, bytes.as_deref().unwrap_or_default());
     }
     let mut frame = crc32fast::hash(&body).to_le_bytes().to_vec();
-    put(&mut frame, &body);
+    push_with_length(&mut frame, &body);
     frame
 }
 
-fn put(to: &mut Vec<u8>, bytes: &[u8]) {
+fn push_with_length(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     to.extend_from_slice(bytes);
 }

@@ -34,7 +34,7 @@ impl MemoryEngine {
 }
 
 impl StorageEngine for MemoryEngine {
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
@@ -58,13 +58,13 @@ impl EngineTransaction for MemoryTransaction<'_> {
     }
 
     fn commit(&mut self, writes: StoreWrites) -> Result<u64, StoreError> {
-        apply(self.0, writes);
+        apply_writes(self.0, writes);
         Ok(0)
     }
 }
 
 /// Applies writes to values in memory.
-pub(crate) fn apply(values: &mut MemoryValues, writes: StoreWrites) {
+pub(crate) fn apply_writes(values: &mut MemoryValues, writes: StoreWrites) {
     for (key, bytes) in writes {
         match bytes {
             Some(bytes) => values.insert(&key.0, bytes.into()),
@@ -88,7 +88,7 @@ impl EngineReader for MemoryDisk {
     }
 
     fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
-        let found = self.lock_values().values_below(prefix);
+        let found = self.lock_values().values_with_prefix(prefix);
         visit_values(found, visit);
         Ok(())
     }

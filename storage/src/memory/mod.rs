@@ -10,7 +10,7 @@ use cospan_domain::ids::InstanceId;
 
 pub use memory_engine::MemoryDisk;
 pub(crate) use memory_engine::MemoryEngine;
-pub(crate) use memory_engine::{apply, visit_values};
+pub(crate) use memory_engine::{apply_writes, visit_values};
 pub(crate) use values::MemoryValues;
 
 use crate::inline_journal::InlineJournal;

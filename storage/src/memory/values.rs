@@ -55,7 +55,7 @@ impl KeyTail {
         }
     }
 
-    fn use_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             KeyTail::Short(number, length) => by(&number.to_be_bytes()[..usize::from(*length)]),
             KeyTail::Long(bytes) => by(bytes),
@@ -68,13 +68,13 @@ impl KeyTail {
             (KeyTail::Short(ours, length), KeyTail::Short(theirs, other)) => {
                 (ours, length).cmp(&(theirs, other))
             }
-            _ => self.use_bytes(|ours| other.use_bytes(|theirs| ours.cmp(theirs))),
+            _ => self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs))),
         }
     }
 }
 
 /// Finds the place of an end among those with the same beginning.
-fn find_end(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
+fn find_tail(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
 
@@ -136,7 +136,7 @@ impl MemoryValues {
     /// Returns the bytes under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let alike = self.alike.get(&beginning_of(key))?;
-        let at = find_end(alike, &KeyTail::from_key(key)).ok()?;
+        let at = find_tail(alike, &KeyTail::from_key(key)).ok()?;
         alike.get(at).map(|(_, bytes)| &**bytes)
     }
 
@@ -148,7 +148,7 @@ impl MemoryValues {
             self.order.insert(beginning);
         }
         let end = KeyTail::from_key(key);
-        match find_end(alike, &end) {
+        match find_tail(alike, &end) {
             Ok(at) => alike[at].1 = bytes,
             Err(at) => alike.insert(at, (end, bytes)),
         }
@@ -160,7 +160,7 @@ impl MemoryValues {
         let Some(alike) = self.alike.get_mut(&beginning) else {
             return;
         };
-        if let Ok(at) = find_end(alike, &KeyTail::from_key(key)) {
+        if let Ok(at) = find_tail(alike, &KeyTail::from_key(key)) {
             alike.remove(at);
         }
         if alike.is_empty() {
@@ -170,7 +170,7 @@ impl MemoryValues {
     }
 
     /// Returns everything that begins with `prefix`, in order.
-    pub(crate) fn values_below(&self, prefix: &[u8]) -> Vec<(StoreKey, Box<[u8]>)> {
+    pub(crate) fn values_with_prefix(&self, prefix: &[u8]) -> Vec<(StoreKey, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
         let mut add = |number: &KeyBeginning| {
@@ -178,9 +178,9 @@ impl MemoryValues {
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let alike = alike.filter(|(end, _)| end.use_bytes(|end| end.starts_with(tail)));
+                let alike = alike.filter(|(end, _)| end.with_bytes(|end| end.starts_with(tail)));
                 found.extend(alike.map(|(end, bytes)| {
-                    let key = StoreKey(end.use_bytes(|end| [&begin, end].concat().into()));
+                    let key = StoreKey(end.with_bytes(|end| [&begin, end].concat().into()));
                     (key, bytes.clone())
                 }));
             }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     /// Keys of jobs and others, short and long, some of which begin like others.
-    fn keys() -> impl Strategy<Value = Vec<u8>> {
+    fn arbitrary_keys() -> impl Strategy<Value = Vec<u8>> {
         let of_job = (0_u8..4, "[ehs]?[01]{0,2}|[01]{15,18}").prop_map(|(id, part)| {
             format!("j/00000000000000{:02x}/{part}", id.wrapping_mul(85)).into_bytes()
         });
@@ -215,8 +215,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_holds_and_shows_what_an_ordered_map_of_bytes_would(
-            acts in proptest::collection::vec((keys(), proptest::option::of(0_u8..9)), 0..60),
-            prefixes in proptest::collection::vec(keys(), 1..9),
+            acts in proptest::collection::vec((arbitrary_keys(), proptest::option::of(0_u8..9)), 0..60),
+            prefixes in proptest::collection::vec(arbitrary_keys(), 1..9),
         ) {
             let mut values = MemoryValues::default();
             let mut model = BTreeMap::new();
@@ -236,7 +236,7 @@ mod tests {
             for prefix in prefixes.iter().chain(&shorter).chain([&Vec::new()]) {
                 prop_assert_eq!(values.get(prefix).map(|bytes| bytes[0]), model.get(prefix).copied());
                 let shown: Vec<_> =
-                    values.values_below(prefix).iter().map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
+                    values.values_with_prefix(prefix).iter().map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
                 let expected: Vec<_> = model
                     .iter()
                     .filter(|(key, _)| key.starts_with(prefix))

@@ -21,7 +21,7 @@ pub(crate) struct LockedDirectory {
 
 impl LockedDirectory {
     /// Makes the directory if it is missing, makes it private, and locks it.
-    pub(crate) fn prepare(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn create_and_lock(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
         create_private(path)?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new()
@@ -42,7 +42,7 @@ impl LockedDirectory {
             path: path.into(),
             _lock: lock,
         };
-        directory.clear_entries(is_half_made);
+        directory.clear_entries(is_temporary_marker);
         Ok(directory)
     }
 
@@ -98,14 +98,16 @@ impl LockedDirectory {
 }
 
 /// Returns true for a marker that was still being written when its process died.
-fn is_half_made(name: &OsStr) -> bool {
+fn is_temporary_marker(name: &OsStr) -> bool {
     let begin = format!(".{}.", marker::FILE);
-    cospan_durable::is_half_made(name) && name.as_encoded_bytes().starts_with(begin.as_bytes())
+    cospan_durable::is_temporary_name(name) && name.as_encoded_bytes().starts_with(begin.as_bytes())
 }
 
 fn create_private(path: &Path) -> Result<(), StoreError> {
     match fs::metadata(path) {
-        Ok(found) if !found.is_dir() => Err(refuse_directory(path, "it is not a directory")),
+        Ok(found) if !found.is_dir() => {
+            Err(unusable_directory_error(path, "it is not a directory"))
+        }
         Ok(found) => {
             let mut permissions = found.permissions();
             let mode = permissions.mode() & 0o7777;
@@ -119,7 +121,7 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
                      chmod 700 {}",
                     path.display()
                 );
-                return Err(refuse_directory(path, &problem));
+                return Err(unusable_directory_error(path, &problem));
             }
             permissions.set_mode(0o700);
             fs::set_permissions(path, permissions)
@@ -128,13 +130,13 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => cospan_durable::make_directory(path)
             .map_err(|source| match source.kind() {
                 ErrorKind::StorageFull => io_error(path, "made", source),
-                _ => refuse_directory(path, &source.to_string()),
+                _ => unusable_directory_error(path, &source.to_string()),
             }),
-        Err(error) => Err(refuse_directory(path, &error.to_string())),
+        Err(error) => Err(unusable_directory_error(path, &error.to_string())),
     }
 }
 
-fn refuse_directory(path: &Path, problem: &str) -> StoreError {
+fn unusable_directory_error(path: &Path, problem: &str) -> StoreError {
     StoreError::NotADirectory {
         path: path_text(path),
         problem: format!("{problem}; name a directory, or one that can be made"),

@@ -121,7 +121,7 @@ impl FloorFile {
     }
 
     /// Makes it the floor of another store, or of one that continues from another place; durable.
-    pub(crate) fn reset(
+    pub(crate) fn reset_floor(
         &mut self,
         instance: InstanceId,
         floor: StoreFloor,
@@ -193,10 +193,13 @@ fn read_newest_half(path: &Path, file: &File) -> Result<Option<FloorFileContent>
         .filter(|half| half.checksum() == half.checksum)
         .collect();
     let Some(half) = whole.into_iter().max_by_key(|half| half.written) else {
-        return Err(floor_damage(path, "neither of its halves is whole".into()));
+        return Err(floor_damage_error(
+            path,
+            "neither of its halves is whole".into(),
+        ));
     };
     if half.cospan_floor > SHAPE {
-        return Err(floor_damage(
+        return Err(floor_damage_error(
             path,
             "a newer version wrote it; start that version".into(),
         ));
@@ -204,7 +207,7 @@ fn read_newest_half(path: &Path, file: &File) -> Result<Option<FloorFileContent>
     let instance = half
         .instance
         .parse()
-        .map_err(|error| floor_damage(path, format!("{error}")))?;
+        .map_err(|error| floor_damage_error(path, format!("{error}")))?;
     let known = KnownFloor {
         floor: half.to_floor(),
         by: path.display().to_string(),
@@ -216,7 +219,7 @@ fn read_newest_half(path: &Path, file: &File) -> Result<Option<FloorFileContent>
     }))
 }
 
-fn floor_damage(path: &Path, problem: String) -> StoreError {
+fn floor_damage_error(path: &Path, problem: String) -> StoreError {
     StoreError::FloorDamaged {
         path: path.display().to_string(),
         problem,
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    fn said(path: &Path) -> Option<u64> {
+    fn floor_seq_in(path: &Path) -> Option<u64> {
         FloorFile::read_kept(path)
             .unwrap()
             .map(|kept| kept.known.floor.seq.0)
@@ -259,19 +262,19 @@ mod tests {
     fn a_floor_with_one_half_torn_says_what_the_other_says() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("store.floor");
-        assert_eq!(said(&path), None, "nothing was made");
+        assert_eq!(floor_seq_in(&path), None, "nothing was made");
         let instance = InstanceId::from_random(1);
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         assert!(file.kept.is_none());
-        file.reset(instance, floor(7)).unwrap();
+        file.reset_floor(instance, floor(7)).unwrap();
         file.write_floor(instance, floor(8)).unwrap();
-        assert_eq!(said(&path), Some(8));
+        assert_eq!(floor_seq_in(&path), Some(8));
         let whole = std::fs::read(&path).unwrap();
         for torn in [0, HALF_BYTES] {
             let mut bytes = whole.clone();
             bytes[torn..torn + 100].fill(0);
             std::fs::write(&path, &bytes).unwrap();
-            assert!(matches!(said(&path), Some(7 | 8)), "at {torn}");
+            assert!(matches!(floor_seq_in(&path), Some(7 | 8)), "at {torn}");
         }
         std::fs::write(&path, vec![b'x'; 2 * HALF_BYTES]).unwrap();
         let error = FloorFile::read_kept(&path).unwrap_err().to_string();
@@ -289,7 +292,7 @@ mod tests {
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         for seq in 1..6 {
             file.write_floor(instance, floor(seq)).unwrap();
-            assert_eq!(said(&path), Some(seq));
+            assert_eq!(floor_seq_in(&path), Some(seq));
         }
         let other = FloorFile::open(&path, Duration::ZERO).unwrap_err();
         assert!(matches!(other, StoreError::InUse { .. }), "{other}");
@@ -297,6 +300,6 @@ mod tests {
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         assert_eq!(file.kept.as_ref().unwrap().known.floor, floor(5));
         file.write_floor(instance, floor(6)).unwrap();
-        assert_eq!(said(&path), Some(6));
+        assert_eq!(floor_seq_in(&path), Some(6));
     }
 }

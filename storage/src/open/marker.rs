@@ -63,7 +63,7 @@ impl StoreMarker {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return match find_engine_file(directory.path()) {
                     None => Ok(None),
-                    Some(name) => Err(marker_damage(
+                    Some(name) => Err(marker_damage_error(
                         &path,
                         format!("it is missing, but there is {name}"),
                     )),
@@ -72,7 +72,7 @@ impl StoreMarker {
             Err(source) => return Err(io_error(&path, "read", source)),
         };
         let file: MarkerFileContent = serde_json::from_slice(&bytes)
-            .map_err(|error| marker_damage(&path, error.to_string()))?;
+            .map_err(|error| marker_damage_error(&path, error.to_string()))?;
         if file.cospan_store > FORMAT {
             let found = file.cospan_store;
             let known = FORMAT;
@@ -84,12 +84,12 @@ impl StoreMarker {
         }
         if file.checksum() != file.checksum {
             let problem = "its checksum does not fit its content".into();
-            return Err(marker_damage(&path, problem));
+            return Err(marker_damage_error(&path, problem));
         }
         let instance = file
             .instance
             .parse()
-            .map_err(|error| marker_damage(&path, format!("{error}")))?;
+            .map_err(|error| marker_damage_error(&path, format!("{error}")))?;
         let epoch = Epoch(file.epoch);
         let seq = Seq(file.seq);
         let former = file
@@ -107,7 +107,7 @@ impl StoreMarker {
     }
 
     /// Returns true if a directory has a marker, or files of an engine.
-    pub(crate) fn is_in(path: &Path) -> bool {
+    pub(crate) fn is_store_in(path: &Path) -> bool {
         path.join(FILE).exists() || find_engine_file(path).is_some()
     }
 
@@ -143,14 +143,18 @@ impl StoreMarker {
     /// Removes what an engine left that was being created for the first time when its process died,
     /// or the power was cut: nothing was ever in it, and it may be half a store. Keeps it if
     /// anything shows otherwise: the marker may be an old one, and the store long in use.
-    pub(crate) fn discard_unused(&self, directory: &LockedDirectory, known: Option<Epoch>) {
+    pub(crate) fn remove_unused_engine_files(
+        &self,
+        directory: &LockedDirectory,
+        known: Option<Epoch>,
+    ) {
         if self.epoch == Epoch(0) && known.unwrap_or_default() == Epoch(0) {
-            directory.clear_entries(is_of_engine);
+            directory.clear_entries(is_engine_file);
         }
     }
 
     /// Returns the engine that the marker names, if this program has it.
-    pub(crate) fn engine(&self) -> Option<EngineKind> {
+    pub(crate) fn engine_kind(&self) -> Option<EngineKind> {
         EngineKind::from_name(&self.engine)
     }
 
@@ -185,7 +189,7 @@ impl StoreMarker {
     }
 
     /// Checks that the store is of this engine.
-    pub(crate) fn expect_engine(
+    pub(crate) fn check_engine(
         &self,
         directory: &LockedDirectory,
         engine: EngineKind,
@@ -219,7 +223,7 @@ impl StoreMarker {
     }
 }
 
-fn marker_damage(path: &Path, problem: String) -> StoreError {
+fn marker_damage_error(path: &Path, problem: String) -> StoreError {
     StoreError::Damaged {
         place: path.display().to_string(),
         problem,
@@ -227,7 +231,7 @@ fn marker_damage(path: &Path, problem: String) -> StoreError {
 }
 
 /// Returns true for a name that an engine gives to its files.
-fn is_of_engine(name: &OsStr) -> bool {
+fn is_engine_file(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     matches!(name, b"db" | b"conf" | b"blobs" | b"redb") || name.starts_with(b"snap.")
 }

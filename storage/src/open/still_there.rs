@@ -28,7 +28,7 @@ struct OpenedStoreFile {
 
 impl OpenedStoreFiles {
     pub(super) fn open_places(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
-        let names = [LOCK_FILE, engine.data_file()].map(|name| directory.join(name));
+        let names = [LOCK_FILE, engine.data_file_name()].map(|name| directory.join(name));
         let places = std::iter::once(directory.to_path_buf()).chain(names);
         let each = places.map(|path| {
             let file = File::open(&path).map_err(|source| io_error(&path, "looked at", source))?;
@@ -52,7 +52,7 @@ impl OpenedStoreFiles {
     /// # Errors
     /// Fails with [`StoreError::Vanished`] if writes would be lost, or with [`StoreError::Unseen`]
     /// if that cannot be checked now.
-    pub(super) fn check_places(&self) -> Result<(), StoreError> {
+    pub(super) fn check_still_there(&self) -> Result<(), StoreError> {
         self.each.iter().try_for_each(
             |place| match file_identity(std::fs::metadata(&place.path)) {
                 Ok(found) if found == place.identity => Ok(()),

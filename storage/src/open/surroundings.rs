@@ -50,7 +50,7 @@ impl StoreDirectoryHooks {
         keeper
             .floor
             .as_mut()
-            .map_or(Ok(()), |floor| floor.reset(instance, at))?;
+            .map_or(Ok(()), |floor| floor.reset_floor(instance, at))?;
         Ok(keeper)
     }
 
@@ -63,7 +63,7 @@ impl StoreDirectoryHooks {
 
 impl JournalHooks for StoreDirectoryHooks {
     fn check_place(&self) -> Result<(), StoreError> {
-        self.places.check_places()
+        self.places.check_still_there()
     }
 
     fn on_committed(&mut self, seq: Seq, tally: StoreJobCounts) -> Result<(), StoreError> {
@@ -95,7 +95,7 @@ impl JournalHooks for StoreDirectoryHooks {
         // These are only lower bounds: without them less is noticed, but nothing is lost.
         let _ = self.sync_floor();
         // A new marker would lie in the place of another store.
-        if self.places.check_places().is_ok() {
+        if self.places.check_still_there().is_ok() {
             let _ = self.marker.write(&self.directory);
         }
     }

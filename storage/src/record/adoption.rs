@@ -30,9 +30,9 @@ impl RecordAdopter {
         let same = self
             .record
             .first()
-            .is_some_and(|first| base_of(first) == base_of(&stored));
+            .is_some_and(|first| record_key_of(first) == record_key_of(&stored));
         let mut ready = if same { Vec::new() } else { self.take_rest() };
-        if same || has_attempts(&stored) {
+        if same || holds_components(&stored) {
             self.record.push(stored);
         } else {
             ready.push(stored);
@@ -60,14 +60,14 @@ impl RecordAdopter {
                 .components
                 .iter_mut()
                 .for_each(|component| component.sign_attempts(self.from));
-            frame::to_values(base, &archived).ok()?
+            frame::record_to_values(base, &archived).ok()?
         } else {
             let mut block: ComponentBlock = parts.read_record(base).ok()?;
             block
                 .components
                 .iter_mut()
                 .for_each(|component| component.sign_attempts(self.from));
-            frame::to_values(base, &block).ok()?
+            frame::record_to_values(base, &block).ok()?
         };
         let written = values.len();
         let values = values.into_iter().enumerate().map(|(chunk, value)| {
@@ -84,12 +84,12 @@ impl RecordAdopter {
     }
 }
 
-fn base_of(stored: &StoredValue) -> Option<&str> {
+fn record_key_of(stored: &StoredValue) -> Option<&str> {
     keys::split_chunk(&stored.key).map(|(base, _)| base)
 }
 
 /// Returns true if a value is part of a record of components.
-fn has_attempts(stored: &StoredValue) -> bool {
+fn holds_components(stored: &StoredValue) -> bool {
     let Some((base, _)) = keys::split_chunk(&stored.key) else {
         return false;
     };
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     /// Components whose records take more than one value together.
-    fn record(attempt: u32) -> Vec<StoredValue> {
+    fn component_values(attempt: u32) -> Vec<StoredValue> {
         let how = AttemptEnding::Failed("x".repeat(2_000).into());
         let component = Component {
             attempt: Attempt(attempt),
@@ -127,12 +127,12 @@ mod tests {
             ..Component::default()
         };
         let components: Vec<component::Component> = vec![component.to_wire(); 60];
-        store(&ComponentBlock { components })
+        block_values(&ComponentBlock { components })
     }
 
-    fn store(block: &ComponentBlock) -> Vec<StoredValue> {
+    fn block_values(block: &ComponentBlock) -> Vec<StoredValue> {
         let base = keys::block_key(JobId(7), 0);
-        let values = frame::to_values(&base, block)
+        let values = frame::record_to_values(&base, block)
             .unwrap()
             .into_iter()
             .enumerate();
@@ -146,7 +146,7 @@ mod tests {
             .collect()
     }
 
-    fn adopt(from: InstanceId, values: Vec<StoredValue>) -> Vec<StoredValue> {
+    fn adopt_values(from: InstanceId, values: Vec<StoredValue>) -> Vec<StoredValue> {
         let mut adoption = RecordAdopter::new(from);
         let mut taken: Vec<StoredValue> = values
             .into_iter()
@@ -156,7 +156,7 @@ mod tests {
         taken
     }
 
-    fn read(values: &[StoredValue]) -> Vec<Component> {
+    fn read_components(values: &[StoredValue]) -> Vec<Component> {
         let mut parts = PartialRecord::default();
         for (chunk, stored) in values.iter().enumerate() {
             parts.take_value(&stored.key, chunk, &stored.value).unwrap();
@@ -172,22 +172,26 @@ mod tests {
     #[test]
     fn every_attempt_keeps_the_tag_of_who_made_it_through_two_moves() {
         let [first, second, third] = [1, 2, 3].map(InstanceId::from_random);
-        let before = record(4);
+        let before = component_values(4);
         assert!(before.len() > 1, "it takes several values");
-        let once = adopt(first, before.clone());
+        let once = adopt_values(first, before.clone());
         assert!(
             once.iter()
                 .zip(&before)
                 .all(|(new, old)| new.version == old.version)
         );
-        let mut again: Vec<component::Component> = read(&once)
+        let mut again: Vec<component::Component> = read_components(&once)
             .iter()
             .map(|component| component.to_wire())
             .collect();
         again.iter_mut().for_each(|component| component.attempt = 6);
-        let twice = read(&adopt(second, store(&ComponentBlock { components: again })));
+        let twice = read_components(&adopt_values(
+            second,
+            block_values(&ComponentBlock { components: again }),
+        ));
         assert_eq!(
-            [1, 4, 5, 6, 7].map(|attempt: u32| twice[59].instance_of(Attempt(attempt), third)),
+            [1, 4, 5, 6, 7]
+                .map(|attempt: u32| twice[59].instance_of_attempt(Attempt(attempt), third)),
             [first, first, second, second, third]
         );
     }
@@ -207,6 +211,9 @@ mod tests {
             value: (*b"1 1 no").into(),
         })
         .collect();
-        assert_eq!(adopt(InstanceId::from_random(1), values.clone()), values);
+        assert_eq!(
+            adopt_values(InstanceId::from_random(1), values.clone()),
+            values
+        );
     }
 }

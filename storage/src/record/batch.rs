@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use super::common_texts::RequestCommonTexts;
-use super::frame::{self, PartialRecord, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record_error};
 use super::job::{SpecTextCache, add_submission};
 use super::keys;
 use crate::port::{JournalUnit, MAX_CHANGES, StoreError, StoredValue};
@@ -64,7 +64,7 @@ pub fn submission_units<'a>(
         None,
     )?;
     all.extend(changes);
-    all.extend(frame::remove(&marker, 1, None));
+    all.extend(frame::removal_changes(&marker, 1, None));
     // The batch is opened and closed in different units: there are more changes than fit into one.
     Ok(all
         .chunks(MAX_CHANGES)
@@ -78,7 +78,7 @@ pub fn submission_units<'a>(
 pub(super) fn read_batch(stored: &StoredValue) -> Result<UnclosedBatch, StoreError> {
     let what = format!("{:?}", stored.key);
     let first = keys::split_chunk(&stored.key).and_then(|(base, _)| keys::parse_batch_first(base));
-    let first = first.ok_or_else(|| damaged_record(&what, "it names no job".into()))?;
+    let first = first.ok_or_else(|| damaged_record_error(&what, "it names no job".into()))?;
     let mut parts = PartialRecord::default();
     parts.take_value(&stored.key, 0, &stored.value)?;
     let open: BatchMarker = parts.read_record(&what)?;

@@ -9,7 +9,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
 
-use super::frame::{self, PartialRecord, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record_error};
 use super::job::visit_values;
 use super::v1::program_words::StoredWord;
 use super::v1::spec::JobSpec as Wire;
@@ -105,7 +105,7 @@ pub(super) struct LoadedCommonTexts {
 impl LoadedCommonTexts {
     /// Reads those texts of a request from the store that a specification names. The request may
     /// have far more, for other jobs.
-    pub(super) fn named_in(
+    pub(super) fn read_named_texts(
         wire: &mut Wire,
         journal: &dyn Journal,
         first: JobId,
@@ -126,9 +126,9 @@ impl LoadedCommonTexts {
 
     /// Takes the next value.
     pub(super) fn take_value(&mut self, stored: &StoredValue) -> Result<(), StoreError> {
-        let Some((of, chunk)) = parse_key(&stored.key) else {
+        let Some((of, chunk)) = parse_common_text_key(&stored.key) else {
             let problem = "it names no text".into();
-            return Err(damaged_record(&format!("{:?}", stored.key), problem));
+            return Err(damaged_record_error(&format!("{:?}", stored.key), problem));
         };
         self.parts
             .entry(of)
@@ -137,7 +137,7 @@ impl LoadedCommonTexts {
     }
 
     /// Puts the texts into a specification.
-    pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
+    pub(super) fn fill_spec(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
         let mut problem = None;
         wire.visit_words(&mut |word| {
             if let StoredWord::Common(number) = word {
@@ -156,8 +156,8 @@ impl LoadedCommonTexts {
         }
         let what = keys::common_key(first, number);
         let parts = self.parts.remove(&(first, number));
-        let parts =
-            parts.ok_or_else(|| damaged_record(&what, RecordProblem::from("it is missing")))?;
+        let parts = parts
+            .ok_or_else(|| damaged_record_error(&what, RecordProblem::from("it is missing")))?;
         let text: Arc<str> = parts.read_record(&what)?;
         self.texts.insert((first, number), text.clone());
         Ok(text)
@@ -166,7 +166,7 @@ impl LoadedCommonTexts {
 
 /// Parses a key: the request of the text, its number, and the number of the value within its
 /// record.
-pub(super) fn parse_key(key: &StoreKey) -> Option<((JobId, u32), usize)> {
+pub(super) fn parse_common_text_key(key: &StoreKey) -> Option<((JobId, u32), usize)> {
     let (base, chunk) = keys::split_chunk(key)?;
-    Some((keys::parse_common(base)?, chunk))
+    Some((keys::parse_common_key(base)?, chunk))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RecordError;
-use super::frame::{self, PartialRecord, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record_error};
 use super::job::{list_from_wire, list_to_wire, read_cut_spec, visit_values};
 use super::keys;
 use super::spec_text::CutSpec;
@@ -35,7 +35,7 @@ pub struct EventTexts {
 
 impl EventTexts {
     /// Returns the list of all events.
-    pub(super) fn event_list(&self) -> String {
+    pub(super) fn events_json(&self) -> String {
         ["[", &self.events, "]"].concat()
     }
 
@@ -63,7 +63,7 @@ pub(super) fn write_events(
         record
             .events
             .iter_mut()
-            .for_each(v1::event::JobEvent::drop_sources);
+            .for_each(v1::event::JobEvent::drop_input_sources);
         to.truncate(begin);
         frame::write_record(to, &base, &record, 0, None)?;
     }
@@ -81,8 +81,8 @@ pub fn read_history(
     let mut history = Vec::new();
     for (base, parts) in event_records(journal, id)? {
         let record: UnitEvents = parts.read_record(&base)?;
-        let events =
-            list_from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
+        let events = list_from_wire(record.events)
+            .map_err(|problem| damaged_record_error(&base, problem))?;
         history.push((record.revision, events));
     }
     history.sort_by_key(|(revision, _)| *revision);
@@ -174,7 +174,7 @@ mod tests {
                 events: events.to_vec(),
             };
             let mut text = Vec::new();
-            json::append(&mut text, &record).unwrap();
+            json::append_json(&mut text, &record).unwrap();
             let read: UnitEvents<Box<RawValue>> = serde_json::from_slice(&text).unwrap();
             let read: Vec<&str> = read.events.iter().map(|event| event.get()).collect();
             assert_eq!(split_record(&text), Some((47, &*read.join(","))));

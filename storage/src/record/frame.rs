@@ -18,7 +18,7 @@ const _: () = assert!(SCHEMA == 1, "ALONE is of this version");
 pub(super) const MAX_CHUNKS: usize = 255;
 
 /// Returns true if a record of at most `most_bytes` as JSON surely fits into one value.
-pub(super) fn fits_alone(most_bytes: usize) -> bool {
+pub(super) fn fits_one_value(most_bytes: usize) -> bool {
     most_bytes <= CHUNK_BYTES
 }
 
@@ -28,17 +28,17 @@ thread_local! {
 }
 
 /// Returns the values of a record.
-pub(super) fn to_values(
+pub(super) fn record_to_values(
     base: &str,
     record: &impl Serialize,
 ) -> Result<Vec<Box<[u8]>>, RecordError> {
     let mut values = Vec::new();
-    each_value(base, record, &mut |value| values.push(value))?;
+    make_values(base, record, &mut |value| values.push(value))?;
     Ok(values)
 }
 
 /// Makes the values of a record, in order.
-fn each_value(
+fn make_values(
     base: &str,
     record: &impl Serialize,
     take: &mut dyn FnMut(Box<[u8]>),
@@ -46,7 +46,7 @@ fn each_value(
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
         draft.extend_from_slice(ALONE);
-        json::append(draft, record).map_err(|error: serde_json::Error| {
+        json::append_json(draft, record).map_err(|error: serde_json::Error| {
             RecordError::Unwritable {
                 what: base.to_string(),
                 problem: error.to_string(),
@@ -96,7 +96,7 @@ pub(super) fn write_record(
     expected: Option<KeyVersion>,
 ) -> Result<(), RecordError> {
     let begin = to.len();
-    each_value(base, record, &mut |value| {
+    make_values(base, record, &mut |value| {
         let i = to.len() - begin;
         let key = keys::chunk_key(base, i);
         let expected = expected.filter(|_| i == 0);
@@ -107,18 +107,22 @@ pub(super) fn write_record(
         });
     })?;
     let stale = to.len() - begin..before;
-    to.extend(stale.map(|i| delete(keys::chunk_key(base, i), None)));
+    to.extend(stale.map(|i| deletion_change(keys::chunk_key(base, i), None)));
     Ok(())
 }
 
 /// Removes a record of `count` values.
-pub(super) fn remove(base: &str, count: usize, expected: Option<KeyVersion>) -> Vec<KeyChange> {
+pub(super) fn removal_changes(
+    base: &str,
+    count: usize,
+    expected: Option<KeyVersion>,
+) -> Vec<KeyChange> {
     (0..count)
-        .map(|i| delete(keys::chunk_key(base, i), expected.filter(|_| i == 0)))
+        .map(|i| deletion_change(keys::chunk_key(base, i), expected.filter(|_| i == 0)))
         .collect()
 }
 
-fn delete(key: StoreKey, expected: Option<KeyVersion>) -> KeyChange {
+fn deletion_change(key: StoreKey, expected: Option<KeyVersion>) -> KeyChange {
     KeyChange {
         key,
         expected,
@@ -142,8 +146,8 @@ impl PartialRecord {
         chunk: usize,
         value: &[u8],
     ) -> Result<(), StoreError> {
-        let (schema, count, json) = header(value)
-            .ok_or_else(|| damaged_key(key, "it does not say in which version it is"))?;
+        let (schema, count, json) = parse_header(value)
+            .ok_or_else(|| damaged_key_error(key, "it does not say in which version it is"))?;
         if schema == 0 || schema > SCHEMA {
             let found = schema;
             let known = SCHEMA;
@@ -159,7 +163,10 @@ impl PartialRecord {
             // Left by a longer record that was here before.
             return Ok(());
         } else if count != self.missing + chunk {
-            return Err(damaged_key(key, "it is not the value that should be here"));
+            return Err(damaged_key_error(
+                key,
+                "it is not the value that should be here",
+            ));
         }
         self.json.extend_from_slice(json);
         self.missing = count - chunk - 1;
@@ -177,17 +184,18 @@ impl PartialRecord {
         what: &str,
     ) -> Result<T, StoreError> {
         if self.missing > 0 {
-            return Err(damaged_record(
+            return Err(damaged_record_error(
                 what,
                 format!("{} of its values are missing", self.missing),
             ));
         }
-        serde_json::from_slice(&self.json).map_err(|error| damaged_record(what, error.to_string()))
+        serde_json::from_slice(&self.json)
+            .map_err(|error| damaged_record_error(what, error.to_string()))
     }
 }
 
 /// Parses version, number of values, and the rest.
-fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
+fn parse_header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
     let mut fields = value.splitn(3, |byte| *byte == b' ');
     let schema = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let count = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -196,12 +204,12 @@ fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
         .then_some((schema, count, fields.next()?))
 }
 
-fn damaged_key(key: &StoreKey, problem: &str) -> StoreError {
-    damaged_record(&format!("{key:?}"), problem.into())
+fn damaged_key_error(key: &StoreKey, problem: &str) -> StoreError {
+    damaged_record_error(&format!("{key:?}"), problem.into())
 }
 
 /// Makes the error for a record that cannot be what was written.
-pub(super) fn damaged_record(what: &str, problem: String) -> StoreError {
+pub(super) fn damaged_record_error(what: &str, problem: String) -> StoreError {
     StoreError::Damaged {
         place: what.into(),
         problem,

@@ -14,11 +14,11 @@ use serde_json::value::RawValue;
 use super::RecordError;
 use super::common_texts::{LoadedCommonTexts, RequestCommonTexts};
 use super::events::{self, EventTexts};
-use super::frame::{self, PartialRecord, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record_error};
 use super::json::WrittenJson;
 use super::keys::{self, BLOCK, HISTORY, JobRecordPart};
 pub use super::spec_text::SpecTextCache;
-use super::spec_text::{CutSpec, LastReadSpec, parse_spec, to_text};
+use super::spec_text::{CutSpec, LastReadSpec, parse_spec, spec_to_text};
 use super::v1::job_head::StoredJobHead;
 use super::v1::{self, RecordProblem, WireConversion};
 use crate::port::{Journal, KeyChange, KeyVersion, MAX_CHANGES, StoreError, StoredValue};
@@ -143,7 +143,7 @@ pub(super) fn add_submission(
     let (cut, elsewhere) = match commons.cut_spec(&job.spec) {
         None => (None, 0),
         Some((wire, JobId(common), bytes)) => {
-            let text = to_text(&wire).map_err(unwritable_error(job))?;
+            let text = spec_to_text(&wire).map_err(unwritable_error(job))?;
             (Some(CutSpec { text, common }), bytes)
         }
     };
@@ -231,7 +231,7 @@ fn block_of(components: &[Component], index: usize) -> &[Component] {
     &components[from..to]
 }
 
-fn is_untouched(block: &[Component]) -> bool {
+fn is_default_block(block: &[Component]) -> bool {
     block
         .iter()
         .all(|component| *component == Component::default())
@@ -243,13 +243,13 @@ fn write_block(
     before: &[Component],
     after: &[Component],
 ) -> Result<(), RecordError> {
-    let count = if is_untouched(before) {
+    let count = if is_default_block(before) {
         0
     } else {
         count_values(base, before)?
     };
-    if is_untouched(after) {
-        to.extend(frame::remove(base, count, None));
+    if is_default_block(after) {
+        to.extend(frame::removal_changes(base, count, None));
         return Ok(());
     }
     frame::write_record(
@@ -268,10 +268,10 @@ fn write_block(
 fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     const BRACKETS: usize = 32;
     let most_bytes: usize = block.iter().map(v1::component::max_written_bytes).sum();
-    if frame::fits_alone(BRACKETS + most_bytes) {
+    if frame::fits_one_value(BRACKETS + most_bytes) {
         return Ok(1);
     }
-    Ok(frame::to_values(
+    Ok(frame::record_to_values(
         base,
         &ComponentBlock {
             components: list_to_wire(block),
@@ -316,7 +316,7 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     let (whole, common) = match events.cut_spec() {
         Some(cut) => (None, Some(cut.common)),
         None => (
-            Some(to_text(&(*job.spec).to_wire()).map_err(unwritable_error(job))?),
+            Some(spec_to_text(&(*job.spec).to_wire()).map_err(unwritable_error(job))?),
             None,
         ),
     };
@@ -330,8 +330,8 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     let mut components: Vec<v1::component::Component> = list_to_wire(&job.components);
     components
         .iter_mut()
-        .for_each(v1::component::Component::drop_sources);
-    let events = events.event_list();
+        .for_each(v1::component::Component::drop_input_sources);
+    let events = events.events_json();
     let head = &birth.head;
     let events = WrittenJson(&events);
     let archived = WrittenArchivedRecord {
@@ -346,7 +346,7 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     let born = match first.len() {
         // The record fits into one value.
         1 => 1,
-        _ => frame::to_values(&keys::spec_key(job.id), &birth)?.len(),
+        _ => frame::record_to_values(&keys::spec_key(job.id), &birth)?.len(),
     };
     let version = head_version(job);
     first.push(KeyChange {
@@ -356,9 +356,13 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     });
     // The head at the submission may have been shorter or longer by a value.
     let spec = Some(KeyVersion(1));
-    first.extend(frame::remove(&keys::spec_key(job.id), born + 1, spec));
+    first.extend(frame::removal_changes(
+        &keys::spec_key(job.id),
+        born + 1,
+        spec,
+    ));
     let mut first = check_unit_size(|| format!("the archive of job {}", job.id), first)?;
-    let mut rest = remove_rest(job);
+    let mut rest = rest_deletions(job);
     let later = rest.split_off(rest.len().min(MAX_CHANGES - first.len()));
     first.append(&mut rest);
     let later = later.chunks(MAX_CHANGES).map(<[KeyChange]>::to_vec);
@@ -366,11 +370,11 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
 }
 
 /// Deletes blocks and events, whether they are there or not.
-fn remove_rest(job: &Job) -> Vec<KeyChange> {
+fn rest_deletions(job: &Job) -> Vec<KeyChange> {
     let blocks = (0..job.components.len().div_ceil(BLOCK)).flat_map(|index| {
         let base = keys::block_key(job.id, index);
         let count = count_values(&base, block_of(&job.components, index)).unwrap_or(1);
-        frame::remove(&base, count, None)
+        frame::removal_changes(&base, count, None)
     });
     let values = if job.components.len() > BLOCK {
         events::MAX_VALUES
@@ -379,7 +383,7 @@ fn remove_rest(job: &Job) -> Vec<KeyChange> {
     };
     let slots = HISTORY.min(job.revision);
     let events = (0..slots).flat_map(|back| {
-        frame::remove(&keys::events_key(job.id, job.revision - back), values, None)
+        frame::removal_changes(&keys::events_key(job.id, job.revision - back), values, None)
     });
     blocks.chain(events).collect()
 }
@@ -397,7 +401,7 @@ pub fn read_job(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreEr
             Some((_, part)) => assembly
                 .get_or_insert_default()
                 .take_value(part, chunk, stored),
-            None => Err(damaged_record(base, "it is no part of a job".into())),
+            None => Err(damaged_record_error(base, "it is no part of a job".into())),
         },
     )?;
     let Some(assembly) = assembly else {
@@ -425,11 +429,11 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
     let mut record: ArchivedRecord = parts.read_record(&what)?;
     if let Some(first) = record.birth.common.map(JobId) {
         let spec = &mut record.birth.spec;
-        LoadedCommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
+        LoadedCommonTexts::read_named_texts(spec, journal, first)?.fill_spec(spec, first)?;
     }
     rebuild_archived(id, record)
         .map(Some)
-        .map_err(|problem| damaged_record(&what, problem))
+        .map_err(|problem| damaged_record_error(&what, problem))
 }
 
 fn rebuild_archived(id: JobId, record: ArchivedRecord) -> Result<ArchivedJob, RecordProblem> {
@@ -452,7 +456,7 @@ pub(super) fn visit_values(
     journal.scan(prefix.as_bytes(), &mut |stored| {
         result = match keys::split_chunk(&stored.key) {
             Some((base, chunk)) => take(&stored, base, chunk),
-            None => Err(damaged_record(
+            None => Err(damaged_record_error(
                 &format!("{:?}", stored.key),
                 "it is no key".into(),
             )),
@@ -505,7 +509,10 @@ impl LoadedJobParts {
     }
 
     fn read_cut_birth(&self, id: JobId) -> Result<Option<SubmissionRecordText<'_>>, StoreError> {
-        let parts = self.spec.as_ref().filter(|parts| is_cut(parts.text()));
+        let parts = self
+            .spec
+            .as_ref()
+            .filter(|parts| may_be_cut_spec(parts.text()));
         parts
             .map(|parts| parts.read_record(&keys::spec_key(id)))
             .transpose()
@@ -522,9 +529,11 @@ impl LoadedJobParts {
                 spec,
                 common: Some(first),
                 ..
-            }) => {
-                LoadedCommonTexts::named_in(&mut parse_spec(spec.get(), id)?, journal, JobId(first))
-            }
+            }) => LoadedCommonTexts::read_named_texts(
+                &mut parse_spec(spec.get(), id)?,
+                journal,
+                JobId(first),
+            ),
             _ => Ok(LoadedCommonTexts::default()),
         }
     }
@@ -552,10 +561,10 @@ impl LoadedJobParts {
         let spec = last.read_or_reuse(birth.spec, id, commons)?;
         let job = head
             .into_job(id, spec, components)
-            .map_err(|problem| damaged_record(&keys::job_prefix(id), problem))?;
+            .map_err(|problem| damaged_record_error(&keys::job_prefix(id), problem))?;
         if head_version(&job) != version {
             let problem = format!("revision {} has version {}", job.revision, version.0);
-            return Err(damaged_record(&keys::head_key(id), problem));
+            return Err(damaged_record_error(&keys::head_key(id), problem));
         }
         Ok(Some(job))
     }
@@ -563,7 +572,7 @@ impl LoadedJobParts {
 
 /// Returns true if a record may be that of a cut specification: then it ends with the request of
 /// its texts.
-fn is_cut(birth: &[u8]) -> bool {
+fn may_be_cut_spec(birth: &[u8]) -> bool {
     const END: &[u8] = b",\"common\":";
     let end = &birth[birth.len().saturating_sub(END.len() + 24)..];
     end.windows(END.len()).any(|part| part == END)
@@ -580,14 +589,14 @@ fn fill_block(
     let from = (index * BLOCK).min(components.len());
     let to = (from + BLOCK).min(components.len());
     if record.components.len() != to - from {
-        return Err(damaged_record(
+        return Err(damaged_record_error(
             &what,
             "it has another number of components".into(),
         ));
     }
     for (place, component) in components[from..to].iter_mut().zip(record.components) {
-        *place =
-            Component::from_wire(component).map_err(|problem| damaged_record(&what, problem))?;
+        *place = Component::from_wire(component)
+            .map_err(|problem| damaged_record_error(&what, problem))?;
     }
     Ok(())
 }

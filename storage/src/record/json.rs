@@ -17,7 +17,7 @@ const RAW: &str = "$serde_json::private::RawValue";
 ///
 /// # Errors
 /// Fails if the record has something that JSON has no form for.
-pub(super) fn append(to: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Error> {
+pub(super) fn append_json(to: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Error> {
     record.serialize(&mut JsonWriter { to, raw: false })
 }
 
@@ -59,7 +59,7 @@ fn needs_escapes(text: &[u8]) -> bool {
 
 impl<'b> JsonWriter<'b> {
     /// Writes the name of a field or variant, with what follows it.
-    fn name(&mut self, name: &'static str, after: &[u8]) {
+    fn write_name(&mut self, name: &'static str, after: &[u8]) {
         debug_assert!(
             !needs_escapes(name.as_bytes()),
             "it would have to be escaped"
@@ -100,7 +100,7 @@ impl<'b> JsonWriter<'b> {
         end: &'static [u8],
     ) -> JsonBracketWriter<'_, 'b> {
         self.to.push(b'{');
-        self.name(name, b"\":");
+        self.write_name(name, b"\":");
         self.open_brackets(begin, end)
     }
 }
@@ -127,7 +127,7 @@ impl JsonBracketWriter<'_, '_> {
             return value.serialize(&mut *self.json);
         }
         self.write_comma();
-        self.json.name(name, b"\":");
+        self.json.write_name(name, b"\":");
         value.serialize(&mut *self.json)
     }
 
@@ -239,7 +239,7 @@ impl<'a, 'b> ser::Serializer for &'a mut JsonWriter<'b> {
         _: u32,
         name: &'static str,
     ) -> Result<(), Error> {
-        self.name(name, b"\"");
+        self.write_name(name, b"\"");
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl<'a, 'b> ser::Serializer for &'a mut JsonWriter<'b> {
         value: &T,
     ) -> Result<(), Error> {
         self.to.push(b'{');
-        self.name(name, b"\":");
+        self.write_name(name, b"\":");
         value.serialize(&mut *self)?;
         self.to.push(b'}');
         Ok(())
@@ -430,7 +430,7 @@ mod tests {
         float: f32,
     }
 
-    fn all(text: String, number: i64, float: f64) -> AllShapes {
+    fn all_shapes(text: String, number: i64, float: f64) -> AllShapes {
         let shape = |depth: usize| {
             let tuple = JsonShape::Tuple(number as u8, text.repeat(depth));
             JsonShape::Struct {
@@ -463,9 +463,9 @@ mod tests {
     proptest! {
         #[test]
         fn anything_is_written_as_by_serde_json(text: String, number: i64, float: f64) {
-            let all = all(text, number, float);
+            let all = all_shapes(text, number, float);
             let mut written = b"before".to_vec();
-            append(&mut written, &all).unwrap();
+            append_json(&mut written, &all).unwrap();
             prop_assert_eq!(&written[6..], serde_json::to_vec(&all).unwrap());
         }
     }
@@ -475,7 +475,7 @@ mod tests {
         for code in 0..0x300 {
             let text = format!("a{}b", char::from_u32(code).unwrap());
             let mut written = Vec::new();
-            append(&mut written, &(text.as_str(), TextValue(text.clone()))).unwrap();
+            append_json(&mut written, &(text.as_str(), TextValue(text.clone()))).unwrap();
             let expected = serde_json::to_vec(&(text.as_str(), text.as_str())).unwrap();
             assert_eq!(written, expected, "{code}");
         }
@@ -483,6 +483,6 @@ mod tests {
 
     #[test]
     fn a_map_whose_keys_are_no_texts_is_refused() {
-        assert!(append(&mut Vec::new(), &BTreeMap::from([(1, 2)])).is_err());
+        assert!(append_json(&mut Vec::new(), &BTreeMap::from([(1, 2)])).is_err());
     }
 }

@@ -80,7 +80,7 @@ pub fn spec_key(id: JobId) -> String {
 }
 
 /// Returns true for the key of a specification: each live job has one.
-pub(crate) fn is_spec(key: &[u8]) -> bool {
+pub(crate) fn is_spec_key(key: &[u8]) -> bool {
     const LENGTH: usize = "j/0123456789abcdef/s".len();
     key.len() == LENGTH && key.starts_with(JOBS) && key.ends_with(b"/s")
 }
@@ -151,7 +151,7 @@ pub(crate) fn common_key(first: JobId, number: u32) -> String {
 }
 
 /// Parses the request of such a text, and its number.
-pub(crate) fn parse_common(base: &str) -> Option<(JobId, u32)> {
+pub(crate) fn parse_common_key(base: &str) -> Option<(JobId, u32)> {
     let (first, number) = base.strip_prefix("t/")?.split_once('/')?;
     let first = JobId(u64::from_str_radix(first, 16).ok()?);
     Some((first, u32::from_str_radix(number, 16).ok()?))

@@ -14,7 +14,7 @@ use cospan_domain::units::Bytes;
 
 use super::batch::{self, UnclosedBatch};
 use super::common_texts::{self, LoadedCommonTexts};
-use super::frame::damaged_record;
+use super::frame::damaged_record_error;
 use super::job::{LoadedJobParts, submission_changes};
 use super::{keys, small_records, v1};
 use crate::port::{StoreError, StoreKey, StoredValue};
@@ -73,7 +73,7 @@ impl RecordLoader {
     ///
     /// # Errors
     /// Fails if it is damaged, of a newer version, or not one of ours.
-    pub fn take_value(&mut self, stored: StoredValue) -> Result<(), StoreError> {
+    pub fn take_stored_value(&mut self, stored: StoredValue) -> Result<(), StoreError> {
         let key = &*stored.key.0;
         if key.starts_with(keys::JOBS) {
             return self.take_job(stored);
@@ -134,7 +134,7 @@ impl RecordLoader {
     /// Takes a text. Texts come behind all jobs; most are of jobs in the archive.
     fn take_text(&mut self, stored: StoredValue) -> Result<(), StoreError> {
         self.decode_rest()?;
-        let Some(((first, _), _)) = common_texts::parse_key(&stored.key) else {
+        let Some(((first, _), _)) = common_texts::parse_common_text_key(&stored.key) else {
             return Err(unknown_key_error(&stored.key));
         };
         if self.wanted.contains(&first) {
@@ -208,7 +208,7 @@ impl RecordLoader {
 }
 
 fn unknown_key_error(key: &StoreKey) -> StoreError {
-    damaged_record(
+    damaged_record_error(
         &format!("{key:?}"),
         "no program of this version writes such a key".into(),
     )

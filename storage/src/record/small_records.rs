@@ -9,7 +9,7 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, PartialRecord, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record_error};
 use super::v1::{self, WireConversion};
 use super::{RecordError, keys};
 use crate::port::{KeyChange, KeyVersion, StoreError, StoredValue};
@@ -70,9 +70,9 @@ pub fn put_next_job(next: JobId) -> Result<KeyChange, RecordError> {
 
 /// Returns the value that stores it, for a store that is made or mended as a whole.
 pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
-    let values = frame::to_values(keys::NEXT_JOB, &NextJobRecord { next_job: next.0 });
+    let values = frame::record_to_values(keys::NEXT_JOB, &NextJobRecord { next_job: next.0 });
     let value = values.ok().and_then(|mut values| values.pop());
-    value.ok_or_else(|| damaged_record(keys::NEXT_JOB, "it cannot be written".into()))
+    value.ok_or_else(|| damaged_record_error(keys::NEXT_JOB, "it cannot be written".into()))
 }
 
 fn put(
@@ -106,18 +106,18 @@ pub(super) fn read_object<T: WireConversion<W>, W: DeserializeOwned>(
     stored: &StoredValue,
 ) -> Result<T, StoreError> {
     let what = format!("{:?}", stored.key);
-    let wire = parse::<W>(stored, &what)?;
-    T::from_wire(wire).map_err(|problem| damaged_record(&what, problem))
+    let wire = parse_value::<W>(stored, &what)?;
+    T::from_wire(wire).map_err(|problem| damaged_record_error(&what, problem))
 }
 
 /// Reads the first free job id.
 pub(crate) fn read_next_job(stored: &StoredValue) -> Result<JobId, StoreError> {
     Ok(JobId(
-        parse::<NextJobRecord>(stored, keys::NEXT_JOB)?.next_job,
+        parse_value::<NextJobRecord>(stored, keys::NEXT_JOB)?.next_job,
     ))
 }
 
-fn parse<W: DeserializeOwned>(stored: &StoredValue, what: &str) -> Result<W, StoreError> {
+fn parse_value<W: DeserializeOwned>(stored: &StoredValue, what: &str) -> Result<W, StoreError> {
     let mut parts = PartialRecord::default();
     parts.take_value(&stored.key, 0, &stored.value)?;
     parts.read_record(what)

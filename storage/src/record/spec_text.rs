@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use super::common_texts::LoadedCommonTexts;
-use super::frame::damaged_record;
+use super::frame::damaged_record_error;
 use super::json::{self, WrittenJson};
 use super::keys;
 use super::v1::WireConversion;
@@ -40,7 +40,7 @@ impl LastReadSpec {
     ) -> Result<Arc<JobSpec>, StoreError> {
         if let Some((texts, first)) = commons {
             let mut wire = parse_spec(text.get(), id)?;
-            texts.put_into(&mut wire, first)?;
+            texts.fill_spec(&mut wire, first)?;
             return spec_from_wire(wire, id).map(Arc::new);
         }
         if let Some(spec) = self.spec.as_ref().filter(|_| self.text == text.get()) {
@@ -55,11 +55,11 @@ impl LastReadSpec {
 
 pub(super) fn parse_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
     serde_json::from_str(text)
-        .map_err(|error| damaged_record(&keys::spec_key(id), error.to_string()))
+        .map_err(|error| damaged_record_error(&keys::spec_key(id), error.to_string()))
 }
 
 fn spec_from_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
-    JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job_prefix(id), problem))
+    JobSpec::from_wire(wire).map_err(|problem| damaged_record_error(&keys::job_prefix(id), problem))
 }
 
 /// The specifications that were written last, as text. Users submit the same job many times in a
@@ -84,7 +84,7 @@ impl SpecTextCache {
         let at = match known {
             Some(at) => at,
             None => {
-                let text = to_text(&(**spec).to_wire())?;
+                let text = spec_to_text(&(**spec).to_wire())?;
                 self.0.retain(|(_, text)| text.len() <= Self::MOST_BYTES);
                 self.0.truncate(Self::KEPT - 1);
                 self.0.push_front((spec.clone(), text));
@@ -96,10 +96,10 @@ impl SpecTextCache {
 }
 
 /// Returns a specification as text.
-pub(super) fn to_text(wire: &Wire) -> serde_json::Result<String> {
+pub(super) fn spec_to_text(wire: &Wire) -> serde_json::Result<String> {
     /// Size that most of them need.
     const ROOM: usize = 1_024;
     let mut text = Vec::with_capacity(ROOM);
-    json::append(&mut text, wire)?;
+    json::append_json(&mut text, wire)?;
     String::from_utf8(text).map_err(serde_json::Error::custom)
 }

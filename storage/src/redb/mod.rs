@@ -46,11 +46,11 @@ fn open_database(path: &Path, cache_bytes: u64) -> Result<Database, redb::Error>
 }
 
 impl StorageEngine for RedbEngine {
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let table = self.0.table()?;
+        let table = self.0.open_table()?;
         work(&mut RedbTransaction {
             shared: &self.0,
             table,
@@ -102,7 +102,7 @@ fn write_changes(db: &Database, writes: &StoreWrites) -> Result<(), redb::Error>
 }
 
 impl RedbDatabase {
-    fn table(&self) -> Result<RedbTable, StoreError> {
+    fn open_table(&self) -> Result<RedbTable, StoreError> {
         let open =
             || -> Result<RedbTable, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
         open().map_err(|error| self.to_store_error("read", error))
@@ -115,7 +115,7 @@ impl RedbDatabase {
 
 impl EngineReader for RedbDatabase {
     fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
-        let table = self.table()?;
+        let table = self.open_table()?;
         let entries = table
             .range(prefix..)
             .map_err(|error| self.to_store_error("read", error))?;

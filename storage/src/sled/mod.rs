@@ -62,7 +62,7 @@ fn sync_file(path: &Path, name: &str) -> io::Result<File> {
 }
 
 impl StorageEngine for SledEngine {
-    fn exclusively(
+    fn run_exclusively(
         &mut self,
         work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {

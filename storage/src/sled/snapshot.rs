@@ -66,13 +66,13 @@ impl SledDatabase {
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         // Stays set if the commit fails or panics.
         gate.failed = true;
-        self.save_for_walks(writes)?;
+        self.save_old_values(writes)?;
         commit()?;
         gate.failed = false;
         Ok(())
     }
 
-    fn save_for_walks(&self, writes: &StoreWrites) -> Result<(), StoreError> {
+    fn save_old_values(&self, writes: &StoreWrites) -> Result<(), StoreError> {
         let mut walks = lock(&self.walks);
         walks.retain(|walk| walk.strong_count() > 0);
         for walk in walks.iter().filter_map(Weak::upgrade) {
@@ -101,7 +101,7 @@ impl SledDatabase {
 
     /// Returns the next values after `from`, as they were when the walk began, and where to
     /// continue; `None` at the end.
-    fn chunk(
+    fn read_chunk(
         &self,
         walk: &Mutex<ValuesBeforeWalk>,
         prefix: &[u8],
@@ -138,14 +138,14 @@ impl SledDatabase {
     }
 
     /// Returns all chunks below a prefix, up to the first that cannot be read.
-    fn chunks<'a>(
+    fn read_chunks<'a>(
         &'a self,
         walk: &'a Mutex<ValuesBeforeWalk>,
         prefix: &'a [u8],
     ) -> impl Iterator<Item = Result<SnapshotValues, StoreError>> + use<'a> {
         let mut next = Some(Bound::Included(prefix.to_vec()));
         std::iter::from_fn(move || {
-            let chunk = self.chunk(walk, prefix, next.take()?);
+            let chunk = self.read_chunk(walk, prefix, next.take()?);
             Some(chunk.map(|(found, rest)| {
                 next = rest;
                 found
@@ -155,7 +155,7 @@ impl SledDatabase {
 
     /// Walks over everything, which takes long and which a start waits for: while values are
     /// visited, another thread reads ahead.
-    fn walk_ahead(
+    fn walk_reading_ahead(
         &self,
         walk: &Mutex<ValuesBeforeWalk>,
         visit: EntryVisitor<'_>,
@@ -167,7 +167,7 @@ impl SledDatabase {
                 .spawn_scoped(scope, move || {
                     // Nobody receives any more: enough was seen.
                     let _ = self
-                        .chunks(walk, b"")
+                        .read_chunks(walk, b"")
                         .try_for_each(|found| sender.send(found));
                 })
                 .map_err(|source| StoreError::Io {
@@ -233,9 +233,9 @@ impl EngineReader for SledDatabase {
     fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
         let walk = self.begin_walk();
         if prefix.is_empty() {
-            return self.walk_ahead(&walk, visit);
+            return self.walk_reading_ahead(&walk, visit);
         }
-        for found in self.chunks(&walk, prefix) {
+        for found in self.read_chunks(&walk, prefix) {
             if visit_values(found?, visit).is_break() {
                 break;
             }

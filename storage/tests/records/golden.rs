@@ -75,7 +75,7 @@ fn loaded(values: &BTreeMap<String, (u64, String)>) -> String {
         let version = KeyVersion(*version);
         let value = value.as_bytes().into();
         loader
-            .take_value(StoredValue {
+            .take_stored_value(StoredValue {
                 key,
                 version,
                 value,

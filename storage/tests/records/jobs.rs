@@ -36,7 +36,7 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     let jobs: Vec<_> = (0..1_000).map(|id| draw.submitted(JobId(id), 1)).collect();
     jobs.iter()
         .for_each(|job| place.commit(submission_changes(job).unwrap()));
-    let needs: u64 = jobs.iter().map(|job| job.spec.footprint().0).sum();
+    let needs: u64 = jobs.iter().map(|job| job.spec.memory_footprint().0).sum();
     assert_eq!(
         place
             .load_by(RecordLoader::with_threads(2, Bytes(needs)))
@@ -46,7 +46,7 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     );
     let mut loader = RecordLoader::with_threads(2, Bytes(needs - 1));
     let visit = &mut |stored| {
-        loader.take_value(stored).unwrap();
+        loader.take_stored_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();
@@ -83,7 +83,7 @@ fn threads_load_what_one_loads() {
     }]);
     let mut loader = RecordLoader::with_threads(2, ALL);
     let visit = &mut |stored| {
-        loader.take_value(stored).unwrap();
+        loader.take_stored_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();
@@ -600,7 +600,7 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     let mut loader = RecordLoader::default();
     let mut problem = None;
     let visit = &mut |stored| {
-        problem = loader.take_value(stored).err().or(problem.take());
+        problem = loader.take_stored_value(stored).err().or(problem.take());
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();

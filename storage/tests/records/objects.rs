@@ -79,7 +79,7 @@ fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
             .opened
             .journal
             .scan(b"", &mut |stored| {
-                problem = loader.take_value(stored).err();
+                problem = loader.take_stored_value(stored).err();
                 std::ops::ControlFlow::Break(())
             })
             .unwrap();

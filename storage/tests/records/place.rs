@@ -62,7 +62,7 @@ impl Place {
             &self.disk.copy(),
             InstanceId::from_random(1),
             Arc::new(|_| {}),
-            &mut |stored: StoredValue| loader.take_value(stored).unwrap(),
+            &mut |stored: StoredValue| loader.take_stored_value(stored).unwrap(),
         )
         .unwrap();
         loader.finish().unwrap()

@@ -142,27 +142,27 @@ impl FakeSite {
         }
     }
 
-    pub(crate) fn inside(&self) -> MutexGuard<'_, FakeSiteState> {
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, FakeSiteState> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a call sees, if the site answers.
-    fn answering(&self) -> Result<MutexGuard<'_, FakeSiteState>, SiteError> {
-        let mut inside = self.inside();
+    fn lock_if_answering(&self) -> Result<MutexGuard<'_, FakeSiteState>, SiteError> {
+        let mut inside = self.lock_state();
         if !inside.up {
             return Err(SiteError::NotSent("it is down".into()));
         }
         if let Some(why) = inside.broken {
             return Err(SiteError::OutOfOrder(why.into()));
         }
-        inside.go_on();
+        inside.finish_due_copies();
         Ok(inside)
     }
 }
 
 impl FakeSiteState {
     /// Copies whose time has come are whole now.
-    fn go_on(&mut self) {
+    fn finish_due_copies(&mut self) {
         for copy in self.copies.values() {
             let over = copy.began.elapsed() >= self.copy_time && !self.stalled && !copy.stopped;
             if over && !self.failing.contains_key(&copy.order.source.site) {
@@ -174,7 +174,7 @@ impl FakeSiteState {
             .retain(|_, copy| !store.contains(&copy.order.content.digest));
     }
 
-    fn status(&self, order: &CopyRequest) -> CopyStatus {
+    fn status_of_copy(&self, order: &CopyRequest) -> CopyStatus {
         if self.store.contains(&order.content.digest) {
             return CopyStatus::Complete;
         }
@@ -205,7 +205,7 @@ struct EndlessReading<'a>(&'a FakeSite, &'a FilePlace);
 
 impl Drop for EndlessReading<'_> {
     fn drop(&mut self) {
-        let inspecting = &mut self.0.inside().inspecting;
+        let inspecting = &mut self.0.lock_state().inspecting;
         if let Some(at) = inspecting.iter().position(|place| place == self.1) {
             inspecting.remove(at);
         }
@@ -215,11 +215,11 @@ impl Drop for EndlessReading<'_> {
 #[async_trait]
 impl SiteAttemptCalls for FakeSite {
     async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        if self.inside().hanging {
-            self.inside().hung += 1;
+        if self.lock_state().hanging {
+            self.lock_state().hung += 1;
             std::future::pending::<()>().await;
         }
-        let inside = self.answering()?;
+        let inside = self.lock_if_answering()?;
         let attempts = inside.attempts.clone();
         let idle = Resources::processors(inside.processors);
         let half_silent = inside.half_silent;
@@ -237,9 +237,9 @@ impl SiteAttemptCalls for FakeSite {
     }
 
     async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        let time = self.answering()?.submit_time;
+        let time = self.lock_if_answering()?.submit_time;
         tokio::time::sleep(time).await;
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         if inside.unsent > 0 {
             inside.unsent -= 1;
             return Err(SiteError::NotSent("the way there is blocked".into()));
@@ -275,7 +275,7 @@ impl SiteAttemptCalls for FakeSite {
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         if inside.left.get(&tag) == Some(&false) {
             return Err(SiteError::OutcomeUnknown("it cannot be removed".into()));
         }
@@ -284,7 +284,7 @@ impl SiteAttemptCalls for FakeSite {
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        Ok(self.answering()?.left.keys().copied().collect())
+        Ok(self.lock_if_answering()?.left.keys().copied().collect())
     }
 }
 
@@ -295,7 +295,7 @@ impl Gate for FakeSite {
         tag: AttemptTag,
         what: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         match what {
             GateDecision::Go(_) => {
                 inside.opened.push(tag);
@@ -322,18 +322,18 @@ impl Gate for FakeSite {
 #[async_trait]
 impl SiteFileCalls for FakeSite {
     async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        let is_endless = self.answering()?.endless.contains(place);
+        let is_endless = self.lock_if_answering()?.endless.contains(place);
         if is_endless {
-            self.inside().inspecting.push(place.clone());
+            self.lock_state().inspecting.push(place.clone());
             let _reading = EndlessReading(self, place);
             std::future::pending::<()>().await;
         }
-        let found = self.answering()?.files.get(place).cloned();
+        let found = self.lock_if_answering()?.files.get(place).cloned();
         found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         inside.start_calls += 1;
         if inside.full {
             return Err(SiteError::Refused("No space left on device".into()));
@@ -358,7 +358,7 @@ impl SiteFileCalls for FakeSite {
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let status = self.answering()?.status(order);
+        let status = self.lock_if_answering()?.status_of_copy(order);
         if status == CopyStatus::Complete {
             self.whole.notify_one();
         }
@@ -366,7 +366,7 @@ impl SiteFileCalls for FakeSite {
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         if let Some(copy) = inside.copies.get_mut(&order.nonce) {
             copy.stopped = true;
         }
@@ -378,13 +378,13 @@ impl SiteFileCalls for FakeSite {
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        Ok(self.answering()?.store.contains(&digest))
+        Ok(self.lock_if_answering()?.store.contains(&digest))
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        let time = self.answering()?.delete_time;
+        let time = self.lock_if_answering()?.delete_time;
         tokio::time::sleep(time).await;
-        let mut inside = self.answering()?;
+        let mut inside = self.lock_if_answering()?;
         inside.deletions += 1;
         inside.store.remove(&digest);
         Ok(())
@@ -402,15 +402,15 @@ impl Site for FakeSite {
     }
 
     fn is_ours_alone(&self) -> bool {
-        self.inside().ours_alone
+        self.lock_state().ours_alone
     }
 
     fn trouble(&self) -> Option<String> {
-        self.inside().trouble.map(str::to_owned)
+        self.lock_state().trouble.map(str::to_owned)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        let inside = self.answering()?;
+        let inside = self.lock_if_answering()?;
         if inside.half_silent {
             return Err(SiteError::NotSent("frozen".into()));
         }
@@ -429,8 +429,10 @@ impl Site for FakeSite {
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.inside().measured.push((to.clone(), Instant::now()));
-        let known = self.answering()?.round_trips.get(to).copied();
+        self.lock_state()
+            .measured
+            .push((to.clone(), Instant::now()));
+        let known = self.lock_if_answering()?.round_trips.get(to).copied();
         match known {
             Some(Some(round_trip)) => Ok(round_trip),
             Some(None) => std::future::pending().await,

@@ -31,13 +31,13 @@ use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::record::RecordLoader;
 use prometheus::Registry;
 
-use super::{CopyKey, DataManager, TransferActor, blank_of};
+use super::{CopyKey, DataManager, TransferActor, blank_copy_record};
 use crate::actor_context::{SharedState, SharedStateParts};
 use crate::actor_registry::{ActorDirectory, DirtyFlag, LookAgain, RegisteredActor};
 use crate::actor_settings::{ActorSettings, StagingLimits};
 use crate::catalogue::InformationActor;
 use crate::clock::RuntimeClock;
-use crate::journal::{AppendChange, JournalActor, JournalChange, view_of};
+use crate::journal::{AppendChange, JournalActor, JournalChange, view_of_records};
 use crate::metrics::ControlPlaneMetrics;
 use crate::notifier::tests::FakeNoticeSender;
 use crate::site::ClusterActor;
@@ -46,7 +46,7 @@ use crate::wiring::{self, report_channel};
 pub(crate) use memory_site::FakeSite;
 
 /// Runs a test in its own system, under a clock that jumps from timer to timer.
-pub(crate) fn paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
+pub(crate) fn run_paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
     let system = System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder
@@ -89,13 +89,16 @@ pub(crate) fn content(seed: u8) -> Content {
 /// Builds the actors that move files; the others have no part in this world.
 struct TransferActorBuilder(Arc<SharedState>);
 
-fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(DirtyFlag) -> A)
-where
+fn start_and_enter<K, A>(
+    directory: &ActorDirectory<K, A>,
+    key: K,
+    make: impl FnOnce(DirtyFlag) -> A,
+) where
     K: Ord + Clone,
     A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
     let dirty = DirtyFlag::default();
-    directory.enter_actor(
+    directory.register_actor(
         key,
         RegisteredActor::new(make(dirty.clone()).start(), dirty),
     );
@@ -107,28 +110,28 @@ impl ActorBuilder for TransferActorBuilder {
         let actors = &self.0.actors;
         match id {
             ActorId::Information => {
-                enter(&actors.information, (), |dirty| {
+                start_and_enter(&actors.information, (), |dirty| {
                     InformationActor::new(shared, dirty, guard)
                 });
             }
             ActorId::DataManager => {
-                enter(&actors.data_manager, (), |dirty| {
+                start_and_enter(&actors.data_manager, (), |dirty| {
                     DataManager::new(shared, dirty, guard)
                 });
             }
             ActorId::Cluster(name) => {
                 let site = shared.sites[name].clone();
                 let record = Arc::new(SiteRecord::new(name.clone()));
-                enter(&actors.clusters, name.clone(), |dirty| {
+                start_and_enter(&actors.clusters, name.clone(), |dirty| {
                     ClusterActor::new(shared, site, record, dirty, guard)
                 });
             }
             ActorId::Transfer(digest, at) => {
                 let key = (*digest, at.clone());
                 let view = shared.view.load();
-                let blank = blank_of(&view, &key).expect("known content");
+                let blank = blank_copy_record(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
-                enter(&actors.transfers, key.clone(), |dirty| {
+                start_and_enter(&actors.transfers, key.clone(), |dirty| {
                     TransferActor::new(shared, key, record, blank, dirty, guard)
                 });
             }
@@ -136,7 +139,7 @@ impl ActorBuilder for TransferActorBuilder {
         }
     }
 
-    fn judge(&self, id: &ActorId, _: Escalation) {
+    fn escalate(&self, id: &ActorId, _: Escalation) {
         panic!("{id} died too often");
     }
 }
@@ -164,22 +167,25 @@ fn fake_sites(names: &[&str]) -> FakeSites {
 impl MemoryWorld {
     /// A world with these sites, each with a link of 1 Mbit/s to each other one.
     pub(crate) fn new(names: &[&str]) -> Self {
-        Self::set(names, |_| ())
+        Self::with_settings(names, |_| ())
     }
 
     /// The same with every actor, put together as in the server.
-    pub(crate) fn complete(names: &[&str]) -> Self {
-        Self::complete_set(names, |_| {})
+    pub(crate) fn with_all_actors(names: &[&str]) -> Self {
+        Self::with_all_actors_and_settings(names, |_| {})
     }
 
     /// The same, with other settings.
-    pub(crate) fn complete_set(names: &[&str], change: impl FnOnce(&mut ActorSettings)) -> Self {
+    pub(crate) fn with_all_actors_and_settings(
+        names: &[&str],
+        change: impl FnOnce(&mut ActorSettings),
+    ) -> Self {
         let disk = MemoryDisk::default();
         let now = Timestamp(1_000_000);
         let sites = fake_sites(names);
-        let mut settings = settings(sites.keys());
+        let mut settings = test_settings(sites.keys());
         change(&mut settings);
-        Self::started(sites, settings, disk, now, |parts, reports| {
+        Self::start_world(sites, settings, disk, now, |parts, reports| {
             wiring::start_control_plane(parts, Vec::new(), reports)
                 .shared()
                 .clone()
@@ -187,22 +193,27 @@ impl MemoryWorld {
     }
 
     /// The same, where copies are bounded and kept.
-    pub(crate) fn staging(names: &[&str], at: &str, staging: StagingLimits) -> Self {
-        Self::set(names, |settings| {
+    pub(crate) fn with_staging_limits(names: &[&str], at: &str, staging: StagingLimits) -> Self {
+        Self::with_settings(names, |settings| {
             settings.staging = BTreeMap::from([(site(at), staging)])
         })
     }
 
     /// The same, with other settings.
-    pub(crate) fn set(names: &[&str], change: impl FnOnce(&mut ActorSettings)) -> Self {
+    pub(crate) fn with_settings(names: &[&str], change: impl FnOnce(&mut ActorSettings)) -> Self {
         let sites = fake_sites(names);
-        let mut settings = settings(sites.keys());
+        let mut settings = test_settings(sites.keys());
         change(&mut settings);
-        Self::with(sites, settings, MemoryDisk::default(), Timestamp(1_000_000))
+        Self::with_disk(sites, settings, MemoryDisk::default(), Timestamp(1_000_000))
     }
 
-    fn with(sites: FakeSites, settings: ActorSettings, disk: MemoryDisk, now: Timestamp) -> Self {
-        Self::started(sites, settings, disk, now, |parts, reports| {
+    fn with_disk(
+        sites: FakeSites,
+        settings: ActorSettings,
+        disk: MemoryDisk,
+        now: Timestamp,
+    ) -> Self {
+        Self::start_world(sites, settings, disk, now, |parts, reports| {
             let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
             let shared = Arc::new(SharedState::new(parts));
             let workshop = Box::new(TransferActorBuilder(shared.clone()));
@@ -223,7 +234,7 @@ impl MemoryWorld {
         })
     }
 
-    fn started(
+    fn start_world(
         sites: FakeSites,
         settings: ActorSettings,
         disk: MemoryDisk,
@@ -234,10 +245,10 @@ impl MemoryWorld {
         let mut loader = RecordLoader::default();
         let instance = InstanceId::from_random(7);
         let opened = memory::open_and_load(&disk, instance, sink, &mut |stored| {
-            loader.take_value(stored).expect("a record")
+            loader.take_stored_value(stored).expect("a record")
         });
         let opened = opened.expect("a store in memory");
-        let view = view_of(loader.finish().expect("records"));
+        let view = view_of_records(loader.finish().expect("records"));
         let letters = Arc::new(FakeNoticeSender::default());
         let fatal = Arc::<Mutex<Vec<String>>>::default();
         let problems = fatal.clone();
@@ -270,22 +281,22 @@ impl MemoryWorld {
 
     /// The same sites and what was durable, under a control plane that knows
     /// nothing else. The earlier one reaches neither sites nor store any more.
-    pub(crate) async fn restarted(self) -> Self {
-        let (sites, settings, disk, now) = self.left().await;
-        Self::with(sites, settings, disk, now)
+    pub(crate) async fn restart(self) -> Self {
+        let (sites, settings, disk, now) = self.stop_world().await;
+        Self::with_disk(sites, settings, disk, now)
     }
 
     /// The same with every actor, put together as in the server.
-    pub(crate) async fn restarted_complete(self) -> Self {
-        let (sites, settings, disk, now) = self.left().await;
-        Self::started(sites, settings, disk, now, |parts, reports| {
+    pub(crate) async fn restart_with_all_actors(self) -> Self {
+        let (sites, settings, disk, now) = self.stop_world().await;
+        Self::start_world(sites, settings, disk, now, |parts, reports| {
             wiring::start_control_plane(parts, Vec::new(), reports)
                 .shared()
                 .clone()
         })
     }
 
-    async fn left(self) -> (FakeSites, ActorSettings, MemoryDisk, Timestamp) {
+    async fn stop_world(self) -> (FakeSites, ActorSettings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
             self.shared.actors.clusters.remove_actor(site);
@@ -302,7 +313,7 @@ impl MemoryWorld {
     }
 
     /// Waits for a condition: up to a day of the world's time.
-    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait_until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         for _ in 0..864_000 {
             if condition(self) {
                 return;
@@ -315,20 +326,20 @@ impl MemoryWorld {
         );
     }
 
-    pub(crate) fn at(&self, name: &str) -> &FakeSite {
+    pub(crate) fn fake_site(&self, name: &str) -> &FakeSite {
         &self.sites[&site(name)]
     }
 
-    pub(crate) fn copy(&self, key: &CopyKey) -> Option<Arc<CopyRecord>> {
+    pub(crate) fn copy_record(&self, key: &CopyKey) -> Option<Arc<CopyRecord>> {
         self.shared.view.load().copies.get(key).cloned()
     }
 
-    pub(crate) fn is_ready(&self, key: &CopyKey) -> bool {
-        self.copy(key).is_some_and(|copy| copy.is_ready())
+    pub(crate) fn is_copy_ready(&self, key: &CopyKey) -> bool {
+        self.copy_record(key).is_some_and(|copy| copy.is_ready())
     }
 
     pub(crate) fn is_copying(&self, key: &CopyKey) -> bool {
-        self.copy(key)
+        self.copy_record(key)
             .is_some_and(|copy| matches!(copy.phase, CopyPhase::Copying { .. }))
     }
 
@@ -350,7 +361,10 @@ impl MemoryWorld {
                 content,
                 directory: false,
             };
-            self.at(at).inside().files.insert(place.clone(), found);
+            self.fake_site(at)
+                .lock_state()
+                .files
+                .insert(place.clone(), found);
         }
         let entry = CatalogueEntry {
             content,
@@ -388,7 +402,7 @@ impl MemoryWorld {
 
     /// A job, placed at a site, that reads this there.
     pub(crate) async fn place_reading(&self, id: u64, source: ContentSource, at: &str) {
-        let queued = Arc::new(queued(id, source.content));
+        let queued = Arc::new(queued_job(id, source.content));
         self.append(JournalChange::NewJobs(vec![queued.clone()]))
             .await;
         let mut job = Job::clone(&queued);
@@ -412,8 +426,8 @@ impl MemoryWorld {
     }
 
     /// A job that ran at one site and has left content that belongs at another.
-    pub(crate) async fn collect(&self, id: u64, content: Content, from: &str, to: &str) {
-        let mut job = queued(id, content);
+    pub(crate) async fn add_collecting_job(&self, id: u64, content: Content, from: &str, to: &str) {
+        let mut job = queued_job(id, content);
         let mut spec = JobSpec::clone(&job.spec);
         let collect = OutputDestination::ToSite {
             site: site(to),
@@ -473,7 +487,7 @@ impl MemoryWorld {
 }
 
 /// A job in its queue that reads content under the name `input`.
-pub(crate) fn queued(id: u64, content: Content) -> Job {
+pub(crate) fn queued_job(id: u64, content: Content) -> Job {
     let program = Program {
         executable: ExecutableSource::AtSite("true".into()),
         arguments: Vec::new(),
@@ -545,7 +559,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
     }
 }
 
-fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> ActorSettings {
+fn test_settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> ActorSettings {
     let pairs = sites
         .clone()
         .flat_map(|from| sites.clone().map(move |to| (from, to)));

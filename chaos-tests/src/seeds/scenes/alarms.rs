@@ -181,7 +181,7 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
             check_too_soon(&scene, id, &site).await?;
         }
         scene.wait_until(DAY, |scene: &StagedScene| {
-            let standing = scene.plane_run.plane.site_standing(&site);
+            let standing = scene.plane_run.plane.site_overview(&site);
             standing.is_some_and(|site| matches!(site.report.contact, SiteContact::Unreachable { .. }))
         }).await?;
         let explained = scene.plane_run.plane.explain_job(&*scene.job_record(id)?).silence;
@@ -216,7 +216,7 @@ async fn check_too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Resu
     let contact = scene
         .plane_run
         .plane
-        .site_standing(site)
+        .site_overview(site)
         .map(|site| site.report.contact);
     let Some(SiteContact::Answering { last_at }) = contact else {
         scene.check(false, || format!("{contact:?} just after it fell silent"));

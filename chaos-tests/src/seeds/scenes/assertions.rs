@@ -131,7 +131,7 @@ impl StagedScene {
         let index = self.site_index(site)?;
         self.plane_run
             .world
-            .act_at(now, |world| world.plan(now + after, index, trouble));
+            .act_at(now, |world| world.plan_fault(now + after, index, trouble));
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl StagedScene {
     /// Waits until a condition holds for a job, and returns the time at which that became durable.
     /// No scene waits for anything that takes longer than [`LONGEST`].
     async fn await_job(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
-        let mut stream = self.plane_run.plane.subscribe();
+        let mut stream = self.plane_run.plane.subscribe_to_changes();
         let comes = async {
             while !so(&*self.job_record(job)?) {
                 stream.recv().await?;

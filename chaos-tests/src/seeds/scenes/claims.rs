@@ -51,9 +51,9 @@ fn draw_transfer(chance: &mut StdRng) -> ToldTransfer {
 fn planned_tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
     let start = SUBMITTED + transfer;
     let least = transfer.0.div_ceil(64).max(1_000);
-    let mut all = vec![(SUBMITTED + transfer.scaled(l)).min(start)];
+    let mut all = vec![(SUBMITTED + transfer.scaled_by(l)).min(start)];
     while let Some(last) = all.last().copied().filter(|last| *last < start) {
-        let step = start.since(last).scaled(l).0.max(least);
+        let step = start.since(last).scaled_by(l).0.max(least);
         all.push((last + DurationMs(step)).min(start));
     }
     all
@@ -382,7 +382,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         let live = &scene.plane_run.plane.shared().live;
         let report = live.site_report(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
-        let most = live.most_left(&site, SUBMITTED);
+        let most = live.most_processors_left(&site, SUBMITTED);
         scene.check(asked >= lost || most == Some(processors - 1), || {
             format!("asked at {} it is believed to have {most:?}", asked.0)
         });
@@ -390,7 +390,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.wait_for_change(DAY, is_over(id)).await?;
         scene.check_same(
             "what is believed later",
-            live.most_left(&site, scene.now()),
+            live.most_processors_left(&site, scene.now()),
             None,
         );
         let setbacks = scene.job_record(id)?.setbacks;

@@ -131,7 +131,7 @@ impl DeathJudge<'_> {
         let lived = scene
             .plane_run
             .lives
-            .control_plane_runs()
+            .run_records()
             .pop()
             .map(|plane_run| plane_run.lived)
             .unwrap_or_default();
@@ -289,7 +289,7 @@ async fn check_held(
         let known = scene
             .plane_run
             .plane
-            .site_standing(&site_name(0)?)
+            .site_overview(&site_name(0)?)
             .map(|site| site.report.idle.clone());
         scene.check_same("known of the site", known, Some(None));
     }
@@ -297,7 +297,7 @@ async fn check_held(
     let lived = scene
         .plane_run
         .lives
-        .control_plane_runs()
+        .run_records()
         .pop()
         .map(|plane_run| plane_run.lived)
         .unwrap_or_default();
@@ -372,7 +372,7 @@ fn play_adapter_panics(chance: &mut StdRng) -> Result<Vec<String>> {
         let lived = scene
             .plane_run
             .lives
-            .control_plane_runs()
+            .run_records()
             .pop()
             .map(|plane_run| plane_run.lived)
             .unwrap_or_default();

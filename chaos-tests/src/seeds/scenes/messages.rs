@@ -131,7 +131,7 @@ fn play_at_once(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.check_same(
             "idle talk",
-            scene.plane_run.call_faults.idle_talk(),
+            scene.plane_run.call_faults.unwanted_messages(),
             Vec::new(),
         );
         Ok(())
@@ -214,7 +214,7 @@ fn play_retries(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.check_same(
             "idle talk",
-            scene.plane_run.call_faults.idle_talk(),
+            scene.plane_run.call_faults.unwanted_messages(),
             Vec::new(),
         );
         Ok(())

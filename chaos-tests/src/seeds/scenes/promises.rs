@@ -92,7 +92,7 @@ fn is_confirmed(job: &Job) -> bool {
         .filter(|reservation| !reservation.spent);
     reservation.is_some_and(|held: &JobReservations| {
         let beside = held.other.as_ref().map(|other| &other.search);
-        beside.unwrap_or(&held.search).standing() == ReservationSearchState::Confirmed
+        beside.unwrap_or(&held.search).current_state() == ReservationSearchState::Confirmed
     })
 }
 

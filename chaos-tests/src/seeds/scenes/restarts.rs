@@ -164,7 +164,7 @@ fn check_counts(scene: &StagedScene, left: &LeftBehind, tale: RestartTale) -> Re
     let plane = &scene.plane_run.plane;
     let metrics = &plane.shared().metrics;
     let view = plane.view();
-    scene.check_same("folds", view.folds_agree(), true);
+    scene.check_same("folds", view.is_derived_state_correct(), true);
     for kind in PhaseKind::ALL {
         let there = view
             .jobs

@@ -58,7 +58,7 @@ impl StagedScene {
 
     /// Writes down what becomes durable, for as long as it is polled.
     pub(super) async fn follow_changes(&self) {
-        let mut stream = self.plane_run.plane.subscribe();
+        let mut stream = self.plane_run.plane.subscribe_to_changes();
         while let Ok(committed) = stream.recv().await {
             self.changes
                 .borrow_mut()
@@ -134,7 +134,7 @@ impl StagedScene {
         let now = self.now();
         self.plane_run.world.act_at(now, |world| {
             if let Some(index) = world.index_of(site) {
-                world.plan(now, index, trouble);
+                world.plan_fault(now, index, trouble);
             }
         });
     }

@@ -270,7 +270,7 @@ async fn check_goes_elsewhere(
     scene.pass(DurationMs(2)).await;
     let parameters = &scene.plane_run.plane.shared().settings.job;
     let seed = id.0.wrapping_add(u64::from(round.0) << 32);
-    let again = given_up + parameters.backoff(parameters.site_backoff, 1, seed).0;
+    let again = given_up + parameters.backoff_after(parameters.site_backoff, 1, seed).0;
     scene.await_end(id).await?;
     let expected = vec![
         (0, vec!["SiteCharged", "RoundAborted", "AttemptEnded"]),

@@ -221,7 +221,7 @@ impl SceneStage {
         match run_act(&environment, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
-                let control_plane_runs = environment.lives.control_plane_runs();
+                let control_plane_runs = environment.lives.run_records();
                 Ok((
                     at,
                     control_plane_runs

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::CommittedView;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::{ComponentHolding, holdings, needed_content};
+use cospan_domain::job::demands::{ComponentHolding, list_holdings, needed_content};
 use cospan_domain::job::job_state::{JobPhase, PhaseKind};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -44,7 +44,7 @@ pub(super) fn check_folded(scene: &StagedScene, view: &CommittedView) {
         untold,
     );
     check_catalogued(scene, view);
-    scene.check(view.folds_agree(), || {
+    scene.check(view.is_derived_state_correct(), || {
         "the view says that it is not what it should be".into()
     });
 }
@@ -52,7 +52,7 @@ pub(super) fn check_folded(scene: &StagedScene, view: &CommittedView) {
 fn check_holds(scene: &StagedScene, view: &CommittedView) {
     let mut should: BTreeMap<(SiteName, JobId, u32), ComponentHolding> = BTreeMap::new();
     for job in view.jobs.values() {
-        for holding in holdings(job) {
+        for holding in list_holdings(job) {
             should.insert((holding.site.clone(), job.id, holding.component.0), holding);
         }
     }

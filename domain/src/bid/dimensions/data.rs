@@ -19,10 +19,10 @@ pub(super) fn index(need: &BidNeed, offer: &SiteSupply) -> Result<f64, BidRefusa
 
 /// Returns the seconds until an input is at the site.
 fn transfer_seconds(need: &BidNeed, route: &InputRoute) -> Result<f64, BidRefusal> {
-    match route.rate() {
-        None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds_at(rate))),
+    match route.transfer_rate() {
+        None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.transfer_seconds_at(rate))),
         Some(BitsPerSecond(0)) => Err(BidRefusal::NoBandwidth),
-        Some(rate) => Ok(route.seconds_at(rate)),
+        Some(rate) => Ok(route.transfer_seconds_at(rate)),
     }
 }
 
@@ -42,17 +42,17 @@ pub(super) fn remedy(need: &BidNeed, offer: &SiteSupply, goal: &RemedyGoal<'_>) 
 /// Describes the link that the slowest input would need, in whole Mbit/s.
 fn describe_faster_link(need: &BidNeed, offer: &SiteSupply, goal: &RemedyGoal<'_>) -> Option<String> {
     let timed = offer.routes.iter().filter_map(|route| Some((transfer_seconds(need, route).ok()?, route)));
-    let away = timed.clone().filter(|(_, route)| route.rate().is_some());
+    let away = timed.clone().filter(|(_, route)| route.transfer_rate().is_some());
     let (longest, slowest) = away.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let InputRoute::From { site, .. } = slowest else { return None };
     let others = timed.map(|(time, _)| time).sum::<f64>() - longest;
     let left = goal.index? * need.terms.run_time.as_secs_f64() - others;
-    let megabits = slowest.seconds_at(BitsPerSecond(1)) / left / MEGABIT;
+    let megabits = slowest.transfer_seconds_at(BitsPerSecond(1)) / left / MEGABIT;
     // Nobody lays a faster one.
     let is_sensible = left > 0.0 && megabits < 1e9;
     // Rounding errors must not add a whole Mbit/s.
     let needed = BitsPerSecond(((megabits - 1e-6).ceil() * MEGABIT) as u64);
-    let now = slowest.rate()?;
+    let now = slowest.transfer_rate()?;
     let from = (goal.name)(*site);
     is_sensible.then(|| format!("a link of {needed} from {from} instead of {now}"))
 }

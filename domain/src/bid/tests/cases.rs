@@ -9,18 +9,21 @@ use crate::bid::DimensionWeightError;
 fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
     let silent = SiteSupply {
         power_per_processor: None,
-        ..sites()[1].clone()
+        ..example_sites()[1].clone()
     };
-    assert_eq!(compute_bid(&job(150), &silent), Err(BidRefusal::NoGflops));
+    assert_eq!(
+        compute_bid(&example_need(150), &silent),
+        Err(BidRefusal::NoGflops)
+    );
     let amounts = BidAmounts {
         processors: 200,
         power: Mflops(0),
-        ..job(150).amounts
+        ..example_need(150).amounts
     };
     let answer = compute_bid(
         &BidNeed {
             amounts,
-            ..job(150)
+            ..example_need(150)
         },
         &silent,
     )
@@ -39,8 +42,11 @@ fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
         power: Mflops(100_000),
         ..BidAmounts::default()
     };
-    let need = BidNeed { amounts, ..job(0) };
-    let mut site = site(40, 0, 0, 0, Vec::new());
+    let need = BidNeed {
+        amounts,
+        ..example_need(0)
+    };
+    let mut site = example_site(40, 0, 0, 0, Vec::new());
     site.power_per_processor = Some(Mflops(2_000));
     let answer = compute_bid(&need, &site).unwrap();
     assert!(is_near(answer.index(Compute), 1.0 - 80.0 / 120.0));
@@ -52,20 +58,20 @@ fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
 
 #[test]
 fn a_site_that_nothing_reaches_from_the_data_declines() {
-    for routes in [from(0, 60), from(100, 0)] {
+    for routes in [routes_over_link(0, 60), routes_over_link(100, 0)] {
         let cut_off = SiteSupply {
             routes,
-            ..sites()[1].clone()
+            ..example_sites()[1].clone()
         };
         assert_eq!(
-            compute_bid(&job(150), &cut_off),
+            compute_bid(&example_need(150), &cut_off),
             Err(BidRefusal::NoBandwidth)
         );
     }
-    let mut cut_off = sites()[1].clone();
+    let mut cut_off = example_sites()[1].clone();
     cut_off.routes.clear();
     assert_eq!(
-        compute_bid(&job(150), &cut_off).unwrap().y,
+        compute_bid(&example_need(150), &cut_off).unwrap().y,
         0.0,
         "a job without data does not mind"
     );
@@ -73,17 +79,17 @@ fn a_site_that_nothing_reaches_from_the_data_declines() {
 
 #[test]
 fn the_times_of_several_inputs_add_up() {
-    let mut site = sites()[1].clone();
-    site.routes.extend(from(50, 100));
+    let mut site = example_sites()[1].clone();
+    site.routes.extend(routes_over_link(50, 100));
     assert!(is_near(
-        compute_bid(&job(150), &site).unwrap().y,
+        compute_bid(&example_need(150), &site).unwrap().y,
         0.4 + 0.48
     ));
 }
 
 #[test]
 fn no_index_of_a_job_without_input_is_below_0() {
-    let answer = compute_bid(&job(0), &site(100, 64, 200, 0, Vec::new())).unwrap();
+    let answer = compute_bid(&example_need(0), &example_site(100, 64, 200, 0, Vec::new())).unwrap();
     let all = answer
         .indices
         .iter()
@@ -94,8 +100,8 @@ fn no_index_of_a_job_without_input_is_below_0() {
 
 #[test]
 fn data_at_the_site_costs_what_reading_it_there_takes() {
-    let need = job(150);
-    let local_rate = Some(mbit(8_000));
+    let need = example_need(150);
+    let local_rate = Some(megabits_per_second(8_000));
     let need = BidNeed {
         terms: BidTerms {
             local_rate,
@@ -104,20 +110,20 @@ fn data_at_the_site_costs_what_reading_it_there_takes() {
         ..need
     };
     assert!(is_near(
-        compute_bid(&need, &sites()[0]).unwrap().index(Data),
+        compute_bid(&need, &example_sites()[0]).unwrap().index(Data),
         0.003
     ));
 }
 
 #[test]
 fn without_a_run_time_nothing_is_measured() {
-    let need = job(150);
+    let need = example_need(150);
     let terms = BidTerms {
         run_time: DurationMs::ZERO,
         ..need.terms
     };
     assert_eq!(
-        compute_bid(&BidNeed { terms, ..need }, &sites()[0]),
+        compute_bid(&BidNeed { terms, ..need }, &example_sites()[0]),
         Err(BidRefusal::NoRunTime)
     );
 }
@@ -125,7 +131,9 @@ fn without_a_run_time_nothing_is_measured() {
 #[test]
 fn where_the_source_can_send_nothing_no_potential_is_asked_for() {
     assert_eq!(
-        compute_bid(&job(0), &sites()[2]).unwrap().index(Potential),
+        compute_bid(&example_need(0), &example_sites()[2])
+            .unwrap()
+            .index(Potential),
         0.0
     );
 }
@@ -231,38 +239,54 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
         )
         .unwrap_or_default()
     };
-    let [first, second, third] = sites();
-    assert_eq!(told(&job(150), &first, 0.0), "60 more free processors");
-    let nearly = site(99, 64, 200, 150, here());
-    assert_eq!(told(&job(150), &nearly, 0.0), "1 more free processor");
+    let [first, second, third] = example_sites();
+    assert_eq!(
+        told(&example_need(150), &first, 0.0),
+        "60 more free processors"
+    );
+    let nearly = example_site(99, 64, 200, 150, local_routes());
+    assert_eq!(
+        told(&example_need(150), &nearly, 0.0),
+        "1 more free processor"
+    );
     let mut fast = first.clone();
     fast.power_per_processor = Some(Mflops(1_500));
     let mixed = BidAmounts {
         processors: 10,
-        ..job(150).amounts
+        ..example_need(150).amounts
     };
     let more = told(
         &BidNeed {
             amounts: mixed,
-            ..job(150)
+            ..example_need(150)
         },
         &fast,
         0.0,
     );
     assert_eq!(more, "37 more free processors", "77 are 10 and 100 GFLOPS");
-    let small = site(100, 62, 200, 150, here());
-    assert_eq!(told(&job(150), &small, 0.0), "2.0 GB more free memory");
-    let full = site(100, 64, 190, 150, here());
-    assert_eq!(told(&job(150), &full, 0.0), "10.0 GB more free disk");
-    let sends = "links to other sites that send 100 Mbit/s more together";
-    assert_eq!(told(&job(150), &third, 0.5), sends);
+    let small = example_site(100, 62, 200, 150, local_routes());
     assert_eq!(
-        told(&job(150), &second, 0.6),
+        told(&example_need(150), &small, 0.0),
+        "2.0 GB more free memory"
+    );
+    let full = example_site(100, 64, 190, 150, local_routes());
+    assert_eq!(
+        told(&example_need(150), &full, 0.0),
+        "10.0 GB more free disk"
+    );
+    let sends = "links to other sites that send 100 Mbit/s more together";
+    assert_eq!(told(&example_need(150), &third, 0.5), sends);
+    assert_eq!(
+        told(&example_need(150), &second, 0.6),
         "a copy of the data (30.0 GB)",
         "the nearest"
     );
     assert_eq!(
-        told(&job(150), &site(100, 64, 200, 150, here()), 0.0),
+        told(
+            &example_need(150),
+            &example_site(100, 64, 200, 150, local_routes()),
+            0.0
+        ),
         "",
         "at the origin"
     );
@@ -271,7 +295,7 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
 #[test]
 fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
     let told = |need: &BidNeed, routes: Vec<InputRoute>, nearest: f64| {
-        let site = site(100, 64, 200, 0, routes);
+        let site = example_site(100, 64, 200, 0, routes);
         suggest_remedy(
             &compute_bid(need, &site).unwrap(),
             need,
@@ -282,18 +306,25 @@ fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
     };
     let link = |rest: &str| Some(format!("a copy of the data ({rest}"));
     let to_80 = "30.0 GB), or a link of 80 Mbit/s from S1 instead of 20 Mbit/s";
-    assert_eq!(told(&job(0), from(20, 90), 0.3), link(to_80));
-    let half = weighted(job(0), "data", 0.5);
-    assert_eq!(told(&half, from(20, 90), 0.15), link(to_80), "as it counts");
-    let both = [from(20, 90), from(100, 100)].concat();
+    assert_eq!(
+        told(&example_need(0), routes_over_link(20, 90), 0.3),
+        link(to_80)
+    );
+    let half = with_weight(example_need(0), "data", 0.5);
+    assert_eq!(
+        told(&half, routes_over_link(20, 90), 0.15),
+        link(to_80),
+        "as it counts"
+    );
+    let both = [routes_over_link(20, 90), routes_over_link(100, 100)].concat();
     let to_400 = "60.0 GB), or a link of 400 Mbit/s from S1 instead of 20 Mbit/s";
     assert_eq!(
-        told(&job(0), both.clone(), 0.3),
+        told(&example_need(0), both.clone(), 0.3),
         link(to_400),
         "0.24 goes to the other"
     );
     assert_eq!(
-        told(&job(0), both, 0.2),
+        told(&example_need(0), both, 0.2),
         link("60.0 GB)"),
         "no link would do"
     );

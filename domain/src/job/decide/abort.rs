@@ -11,7 +11,7 @@ use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AbortCause, AbortConsequence, AttemptEnding, Job, JobPhase, SiteCharge,
 };
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 
 /// Incidents in a row after which a job is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
@@ -53,7 +53,7 @@ pub(super) fn avoid_site(draft: &mut DecisionDraft<'_>, index: ComponentIndex) {
 /// the others can go on without it.
 pub(super) fn abort_round(draft: &mut DecisionDraft<'_>, why: AbortCause) {
     if let Some(component) = why.component()
-        && decide_restarts::give_up_alone(draft, component, &why)
+        && decide_restarts::give_up_single_component(draft, component, &why)
     {
         return;
     }
@@ -66,13 +66,13 @@ pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) ->
     let parameters = draft.parameters;
     let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
     let requeue = |first, count| AbortConsequence::Requeue {
-        not_before: draft.now + parameters.backoff(first, count, seed),
+        not_before: draft.now + parameters.backoff_after(first, count, seed),
     };
     let setbacks = &job.setbacks;
     match why {
-        AbortCause::Cancelled => fail_with("cancelled".into()),
+        AbortCause::Cancelled => fail_after_abort("cancelled".into()),
         // Once the start is decided a payload may have begun, seen or not.
-        _ if job.start_at.is_some() && !job.spec.rerunnable => fail_with(match why {
+        _ if job.start_at.is_some() && !job.spec.rerunnable => fail_after_abort(match why {
             AbortCause::Application { component, detail } => {
                 describe_own_failure(job, *component, detail)
             }
@@ -86,7 +86,7 @@ pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) ->
                 .max_claim_tries
                 .or(parameters.claim.max_claim_tries);
             if max.is_some_and(|max| setbacks.claims >= max) {
-                fail_with(format!(
+                fail_after_abort(format!(
                     "no processors after {} claims: {detail}",
                     setbacks.claims + 1
                 ))
@@ -97,21 +97,21 @@ pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) ->
         // Nobody refused it processors.
         AbortCause::Barred { .. } => requeue(parameters.claim_backoff, 1),
         AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
-            fail_with(format!("input could not be brought to its site: {detail}"))
+            fail_after_abort(format!("input could not be brought to its site: {detail}"))
         }
         AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
         AbortCause::Application { component, detail } => {
             if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
-                fail_with(describe_own_failure(job, *component, detail))
+                fail_after_abort(describe_own_failure(job, *component, detail))
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
         }
         // A job that was lost so often everywhere is not the victim of its sites alone.
         AbortCause::SiteError { component, detail } if setbacks.incidents >= MAX_SITE_ERRORS => {
-            let name = job.name_of(*component).unwrap_or_default();
+            let name = job.component_name(*component).unwrap_or_default();
             let times = setbacks.incidents;
-            fail_with(format!(
+            fail_after_abort(format!(
                 "component {name}: {times} times lost at its sites, at last: {detail}"
             ))
         }
@@ -128,7 +128,7 @@ pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) ->
     }
 }
 
-fn fail_with(reason: String) -> AbortConsequence {
+fn fail_after_abort(reason: String) -> AbortConsequence {
     AbortConsequence::Fail {
         reason: reason.into(),
     }
@@ -137,7 +137,7 @@ fn fail_with(reason: String) -> AbortConsequence {
 fn describe_own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
     format!(
         "component {}: {detail}",
-        job.name_of(component).unwrap_or_default()
+        job.component_name(component).unwrap_or_default()
     )
 }
 
@@ -147,7 +147,7 @@ fn holds_reservations(job: &Job) -> bool {
         .is_some_and(|reservation| !reservation.is_released())
 }
 
-pub(super) fn cancel(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn cancel_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     if draft.job.held.is_some() {
         draft.emit(JobEventKind::JobReleased { by: by.clone() });
     }
@@ -163,7 +163,7 @@ pub(super) fn cancel(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), J
         } => {
             return Err(JobRejection::AlreadySo);
         }
-        JobPhase::Aborting { .. } if bug(PlantedBug::ForgetCancel) => {}
+        JobPhase::Aborting { .. } if is_planted(PlantedBug::ForgetCancel) => {}
         JobPhase::Aborting { .. } => {
             draft.emit(JobEventKind::AbortRedirected {
                 then: AbortConsequence::Cancel { by },
@@ -188,13 +188,13 @@ pub(super) fn cancel(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), J
 /// Cancels, and does not wait for silent sites. The site's reconciliation ends what may run there
 /// on sight; until then only the user answers for it. It cannot run twice: a cancelled job has no
 /// other attempt, and its gate is opened no more.
-pub(super) fn abandon(
+pub(super) fn cancel_without_silent_sites(
     draft: &mut DecisionDraft<'_>,
     by: KeyName,
     silent: &BTreeSet<SiteName>,
 ) -> Result<(), JobRejection> {
     let lost: Vec<ComponentIndex> = draft.job.components_living_at(silent).collect();
-    match cancel(draft, by.clone()) {
+    match cancel_job(draft, by.clone()) {
         // A user who insists answers for it.
         Err(JobRejection::AlreadySo) if !lost.is_empty() => {
             draft.emit(JobEventKind::AbortRedirected {
@@ -237,7 +237,7 @@ pub(super) fn leave_site(
             abort_round(draft, AbortCause::Drained { site: site.clone() });
             Ok(())
         }
-        JobPhase::Running { .. } => decide_restarts::leave_site(draft, site),
+        JobPhase::Running { .. } => decide_restarts::leave_site_unclaimed(draft, site),
         JobPhase::Queued { .. }
         | JobPhase::Starting { .. }
         | JobPhase::Collecting { .. }

@@ -10,11 +10,11 @@ use crate::job::job_due::overdue_at;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, Job, JobPhase};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Returns true if a sighting could change the job: most repeat what its record says already.
-pub fn is_news(
+pub fn is_new_sighting(
     job: &Job,
     parameters: &JobParameters,
     index: ComponentIndex,
@@ -79,7 +79,11 @@ pub(super) fn apply_sighting(
         AttemptSighting::Begun(host) => record_begun(draft, index, &host, times),
         AttemptSighting::Succeeded => {
             record_unseen_begin(draft, index, times);
-            draft.emit(attempt_ended(index, attempt, AttemptEnding::Succeeded));
+            draft.emit(attempt_ended_event(
+                index,
+                attempt,
+                AttemptEnding::Succeeded,
+            ));
         }
         AttemptSighting::Failed(detail) => {
             handle_failed_payload(draft, index, attempt, times, detail)
@@ -116,7 +120,11 @@ fn end_overdue(
     }
 }
 
-fn attempt_ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> JobEventKind {
+fn attempt_ended_event(
+    component: ComponentIndex,
+    attempt: Attempt,
+    how: AttemptEnding,
+) -> JobEventKind {
     JobEventKind::AttemptEnded {
         component,
         attempt,
@@ -204,16 +212,16 @@ fn handle_failed_payload(
     detail: Arc<str>,
 ) {
     if draft.is_ending(index) {
-        draft.emit(attempt_ended(index, attempt, AttemptEnding::Killed));
+        draft.emit(attempt_ended_event(index, attempt, AttemptEnding::Killed));
         return;
     }
     record_unseen_begin(draft, index, times);
-    draft.emit(attempt_ended(
+    draft.emit(attempt_ended_event(
         index,
         attempt,
         AttemptEnding::Failed(detail.clone()),
     ));
-    if bug(PlantedBug::ChargeForTheJob) {
+    if is_planted(PlantedBug::ChargeForTheJob) {
         abort::charge_component_site(draft, index, detail.clone());
     }
     abort::abort_round(
@@ -229,7 +237,7 @@ fn handle_void_gate(draft: &mut DecisionDraft<'_>, index: ComponentIndex, attemp
     let detail: Arc<str> = "its gate was closed before the start".into();
     let how = AttemptEnding::NeverRan(detail.clone());
     if draft.is_ending(index) {
-        draft.emit(attempt_ended(index, attempt, how));
+        draft.emit(attempt_ended_event(index, attempt, how));
     } else {
         decide_claims::lose_claim(draft, index, detail, Some(how));
     }
@@ -239,7 +247,7 @@ fn handle_void_gate(draft: &mut DecisionDraft<'_>, index: ComponentIndex, attemp
 fn handle_late_gate(draft: &mut DecisionDraft<'_>, index: ComponentIndex, attempt: Attempt) {
     let was_ending = draft.is_ending(index);
     let detail: Arc<str> = "its gate was opened too late to start with the others".into();
-    draft.emit(attempt_ended(
+    draft.emit(attempt_ended_event(
         index,
         attempt,
         AttemptEnding::NeverRan(detail),
@@ -257,7 +265,7 @@ fn handle_taken_attempt(
     detail: Arc<str>,
 ) {
     if draft.is_ending(index) {
-        draft.emit(attempt_ended(index, attempt, AttemptEnding::Killed));
+        draft.emit(attempt_ended_event(index, attempt, AttemptEnding::Killed));
         return;
     }
     let began = draft.job.components[index.0 as usize].run.has_begun();
@@ -297,7 +305,7 @@ fn handle_lost_attempt(
     } else {
         AttemptEnding::Lost(detail.clone())
     };
-    draft.emit(attempt_ended(index, attempt, how));
+    draft.emit(attempt_ended_event(index, attempt, how));
     if !was_ending {
         abort::charge_component_site(draft, index, detail.clone());
         abort::abort_round(

@@ -8,7 +8,7 @@ use crate::job::decide::{abort, decide_claims};
 use crate::job::job_command::{JobRejection, SubmissionAnswer};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// Absences that make a submission certainly not there.
@@ -36,7 +36,7 @@ pub(super) fn recover_attempts(
 ) -> Result<(), JobRejection> {
     for index in draft.component_indexes() {
         let component = &draft.job.components[index.0 as usize];
-        if component.run.is_confirmed_ready() && !bug(PlantedBug::OpenStale) {
+        if component.run.is_confirmed_ready() && !is_planted(PlantedBug::OpenStale) {
             draft.emit(JobEventKind::ReadinessDoubted { component: index });
         }
         let component = &draft.job.components[index.0 as usize];
@@ -175,7 +175,7 @@ fn end_barred(
     }
 }
 
-pub(super) fn apply_look_up(
+pub(super) fn apply_lookup_answer(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -197,7 +197,7 @@ pub(super) fn apply_look_up(
         });
         return Ok(());
     }
-    let counts = asked_at >= settled_at || bug(PlantedBug::TrustEarlyAbsence);
+    let counts = asked_at >= settled_at || is_planted(PlantedBug::TrustEarlyAbsence);
     if !(counts && absences + 1 >= ABSENCES) {
         let soon = draft.now + draft.parameters.look_up_interval;
         let look_at = if counts {

@@ -11,18 +11,18 @@ use crate::units::{ClockSkew, DurationMs};
 
 /// Returns how long ago the last moment for the common start was at a site where a component still
 /// waits at its gate; zero if it is to come everywhere.
-pub(super) fn missed_by(draft: &DecisionDraft<'_>) -> DurationMs {
+pub(super) fn common_start_overrun(draft: &DecisionDraft<'_>) -> DurationMs {
     let past = draft
         .job
         .components
         .iter()
-        .map(|component| component.time_past_start(draft.now));
+        .map(|component| component.time_waited_past_start(draft.now));
     past.max().unwrap_or_default()
 }
 
 /// Returns the component whose payload began last, if that was later than the grace after the
 /// first.
-pub(super) fn find_torn_component(draft: &DecisionDraft<'_>) -> Option<ComponentIndex> {
+pub(super) fn find_late_component(draft: &DecisionDraft<'_>) -> Option<ComponentIndex> {
     let (first, _) = draft
         .job
         .indexed_components()

@@ -10,7 +10,7 @@ use crate::job::decide::{abort, decide_restarts, queued_at_site, round_progress}
 use crate::job::job_command::{InputState, JobRejection, JobSurroundings};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, JobPhase};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Performs a claiming try, if it is still due after the state of others was applied.
@@ -45,7 +45,7 @@ pub(super) fn try_claim(
         }
         _ => round_progress::apply_external_state(draft, external)?,
     }
-    match draft.job.claim_time(draft.parameters) {
+    match draft.job.next_claim_time(draft.parameters) {
         Some(planned) if planned > draft.now => {}
         Some(_) if matches!(draft.job.phase, JobPhase::Running { .. }) => {
             decide_restarts::perform_restart_try(draft, attempt);
@@ -58,7 +58,7 @@ pub(super) fn try_claim(
 
 fn perform_claim_try(draft: &mut DecisionDraft<'_>, attempt: ClaimTry, planned: Timestamp) {
     let whole = attempt.start.len() == draft.job.unclaimed_components().count();
-    let next = next_claim(draft, planned);
+    let next = next_claim_try(draft, planned);
     // Nothing is started that would be given back at once.
     if whole || (next.is_some() && !attempt.start.is_empty()) {
         for (component, placement) in attempt.moves {
@@ -88,12 +88,12 @@ fn perform_claim_try(draft: &mut DecisionDraft<'_>, attempt: ClaimTry, planned: 
 }
 
 fn component_name(draft: &DecisionDraft<'_>, component: ComponentIndex) -> String {
-    draft.job.name_of(component).unwrap_or_default()
+    draft.job.component_name(component).unwrap_or_default()
 }
 
 /// Returns the time of the try after one that was planned for `planned`; `None` if the round is
 /// lost.
-fn next_claim(draft: &DecisionDraft<'_>, planned: Timestamp) -> Option<Timestamp> {
+fn next_claim_try(draft: &DecisionDraft<'_>, planned: Timestamp) -> Option<Timestamp> {
     let claims = draft.job.setbacks.claims;
     let max = draft
         .job
@@ -101,7 +101,7 @@ fn next_claim(draft: &DecisionDraft<'_>, planned: Timestamp) -> Option<Timestamp
         .max_claim_tries
         .or(draft.parameters.claim.max_claim_tries);
     let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
-    let next = schedule.next_try(planned, draft.now)?;
+    let next = schedule.next_try_time(planned, draft.now)?;
     // A job whose input is there has no reason to wait for a start that was estimated far too late.
     let soon = draft.now + draft.parameters.backoff_max;
     let next = if draft.job.inputs_here {
@@ -141,7 +141,7 @@ pub(super) fn lose_claim(
     }
     let claiming = matches!(draft.job.phase, JobPhase::Claiming { .. });
     let lives = draft.job.components[index.0 as usize].run.may_live();
-    let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
+    let next = next_claim_try(draft, draft.now).filter(|_| claiming && lives);
     let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
     if next.is_some() {
         for component in draft
@@ -154,7 +154,7 @@ pub(super) fn lose_claim(
         }
     }
     let over = over.or_else(|| {
-        (next.is_some() && bug(PlantedBug::MoveUnended))
+        (next.is_some() && is_planted(PlantedBug::MoveUnended))
             .then(|| AttemptEnding::NeverRan(detail.clone()))
     });
     if let Some(how) = over {
@@ -169,7 +169,7 @@ pub(super) fn lose_claim(
 }
 
 /// Continues a claim as far as state and clock allow.
-pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
+pub(super) fn advance_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
     let parameters = draft.parameters;
     if draft
         .job
@@ -180,7 +180,7 @@ pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
         draft.emit(JobEventKind::ClaimReturned);
         return;
     }
-    if queued_at_site::begin_sooner(draft) {
+    if queued_at_site::resubmit_deferred(draft) {
         return;
     }
     let claims = draft.job.claim_limits(parameters);
@@ -190,7 +190,9 @@ pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
         .filter(|(_, component)| {
             !matches!(component.run, AttemptState::Idle) && !component.given_back
         })
-        .filter(|(_, component)| draft.is_over(draft.job.claim_ends(component, since, claims)));
+        .filter(|(_, component)| {
+            draft.is_deadline_over(draft.job.claim_deadline(component, since, claims))
+        });
     let Some((index, component)) = late.next() else {
         return;
     };
@@ -201,14 +203,14 @@ pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
     };
     let all = draft
         .job
-        .begin_together()
+        .common_start_components()
         .all(|(_, c)| matches!(c.run, AttemptState::AtGate { .. }));
     drop(late);
-    if holds && acquisition.is_queued() {
-        queued_at_site::give_back(draft, index, limit);
+    if holds && acquisition.waits_in_site_queue() {
+        queued_at_site::give_back_processors(draft, index, limit);
     } else {
         let detail = if holds {
-            held_too_long(limit, all)
+            describe_long_hold(limit, all)
         } else {
             format!("not running within {limit}")
         };
@@ -216,7 +218,7 @@ pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
     }
 }
 
-fn held_too_long(hold_max: DurationMs, all: bool) -> String {
+fn describe_long_hold(hold_max: DurationMs, all: bool) -> String {
     if all {
         format!("input did not arrive within {hold_max} of waiting")
     } else {

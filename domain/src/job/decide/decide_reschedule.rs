@@ -18,7 +18,7 @@ pub(super) fn reschedule_earlier(
 ) -> Result<(), JobRejection> {
     let forward = draft
         .job
-        .earlier_start_basis(draft.now)
+        .reschedulable_job(draft.now)
         .ok_or(JobRejection::Stale)?;
     let plan = PartsPlan {
         start: plan.start.max(forward.window.earliest),
@@ -30,7 +30,7 @@ pub(super) fn reschedule_earlier(
         .as_deref()
         .ok_or(JobRejection::Stale)?;
     let is_whole = forward.divided.is_none();
-    if !is_whole || !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
+    if !is_whole || !is_plan_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
         return Err(JobRejection::Stale);
     }
     let wanted = build_earlier_request(
@@ -47,7 +47,7 @@ pub(super) fn reschedule_earlier(
     Ok(())
 }
 
-fn is_possible(forward: &ReschedulableJob, plan: &PartsPlan) -> bool {
+fn is_plan_possible(forward: &ReschedulableJob, plan: &PartsPlan) -> bool {
     plan.sites.len() == forward.parts.len()
         && forward
             .parts

@@ -7,7 +7,7 @@ use crate::ids::{ComponentIndex, SiteName};
 use crate::job::decide::abort;
 use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::{InputState, JobRejection};
-use crate::job::job_due::restart_ends;
+use crate::job::job_due::restart_deadline;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AbortCause, AbortConsequence, AttemptEnding, AttemptState, Component, JobPhase, RestartStep,
@@ -20,7 +20,7 @@ const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
 
 /// Gives up one component and leaves the others alone, if its job runs, wants that, and may
 /// try again; false if the whole round is to be given up.
-pub(super) fn give_up_alone(
+pub(super) fn give_up_single_component(
     draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     why: &AbortCause,
@@ -57,7 +57,7 @@ fn next_restart_try(draft: &DecisionDraft<'_>, component: ComponentIndex) -> Tim
     let tries = restart.map_or(0, |restart| restart.tries);
     let job = &draft.job;
     let parameters = draft.parameters;
-    let pause = parameters.backoff(parameters.claim_backoff, tries + 1, job.id.0);
+    let pause = parameters.backoff_after(parameters.claim_backoff, tries + 1, job.id.0);
     draft.now + pause.min(LONGEST_PAUSE)
 }
 
@@ -67,7 +67,7 @@ pub(super) fn perform_restart_try(draft: &mut DecisionDraft<'_>, attempt: ClaimT
     for (component, placement) in attempt.moves {
         if draft
             .component(component)
-            .is_some_and(Component::awaits_restart)
+            .is_some_and(Component::awaits_restart_claim)
         {
             draft.emit(JobEventKind::ComponentMoved {
                 component,
@@ -82,7 +82,7 @@ pub(super) fn perform_restart_try(draft: &mut DecisionDraft<'_>, attempt: ClaimT
             .component(*index)
             .is_some_and(|component: &Component| {
                 let restart = component.restart.as_ref();
-                component.is_claimable(now)
+                component.is_restart_claim_due(now)
                     && restart.is_some_and(|r| r.step == RestartStep::Staged)
             })
     });
@@ -96,9 +96,9 @@ pub(super) fn perform_restart_try(draft: &mut DecisionDraft<'_>, attempt: ClaimT
     let waiting = draft
         .job
         .indexed_components()
-        .find(|(_, component)| component.is_claimable(now));
+        .find(|(_, component)| component.is_restart_claim_due(now));
     if let Some((component, _)) = waiting {
-        let name = draft.job.name_of(component).unwrap_or_default();
+        let name = draft.job.component_name(component).unwrap_or_default();
         let detail = format!("no site takes component {name} now").into();
         let next_claim = next_restart_try(draft, component);
         draft.emit(JobEventKind::ClaimMissed { next_claim, detail });
@@ -125,7 +125,7 @@ pub(super) fn lose_restart_claim(
 }
 
 /// Applies the state of the input of components that are restarted.
-pub(super) fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
+pub(super) fn apply_restart_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
     let waiting: Vec<ComponentIndex> = draft
         .job
         .indexed_components()
@@ -181,14 +181,15 @@ pub(super) fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState)
 /// Places a component anew for a reason that is not its own; the round is given up instead
 /// if that has been tried often enough.
 fn give_up_component(draft: &mut DecisionDraft<'_>, component: ComponentIndex, why: AbortCause) {
-    if matches!(draft.job.phase, JobPhase::Running { .. }) && !give_up_alone(draft, component, &why)
+    if matches!(draft.job.phase, JobPhase::Running { .. })
+        && !give_up_single_component(draft, component, &why)
     {
         abort::abort_round(draft, why);
     }
 }
 
 /// Leaves a site that is being drained with the components that are not claimed there yet.
-pub(super) fn leave_site(
+pub(super) fn leave_site_unclaimed(
     draft: &mut DecisionDraft<'_>,
     site: &SiteName,
 ) -> Result<(), JobRejection> {
@@ -225,10 +226,10 @@ pub(super) fn step_restarts(draft: &mut DecisionDraft<'_>) {
         let Some(component) = draft.component(index) else {
             return;
         };
-        let Some(ends) = restart_ends(component, draft.parameters) else {
+        let Some(ends) = restart_deadline(component, draft.parameters) else {
             continue;
         };
-        if !draft.is_over(ends) {
+        if !draft.is_deadline_over(ends) {
             continue;
         }
         let detail = match component.run {
@@ -237,7 +238,7 @@ pub(super) fn step_restarts(draft: &mut DecisionDraft<'_>) {
                 continue;
             }
             AttemptState::Opened { .. } => {
-                start_missed(draft, index, ends);
+                handle_missed_start(draft, index, ends);
                 continue;
             }
             AttemptState::AtGate { .. } => "its gate could not be opened in time",
@@ -255,7 +256,7 @@ pub(super) fn step_restarts(draft: &mut DecisionDraft<'_>) {
 
 /// Handles a component that did not begin although its gate was opened: as at the start of a job,
 /// its site's fault unless the server was not running to see it begin.
-fn start_missed(draft: &mut DecisionDraft<'_>, component: ComponentIndex, ends: Timestamp) {
+fn handle_missed_start(draft: &mut DecisionDraft<'_>, component: ComponentIndex, ends: Timestamp) {
     if draft.now < ends + draft.parameters.go_grace {
         abort::charge_component_site(
             draft,

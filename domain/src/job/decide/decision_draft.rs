@@ -40,14 +40,14 @@ impl<'a> DecisionDraft<'a> {
     }
 
     /// Returns true if the reports that came from sites and others until now have been applied.
-    pub(super) fn is_look(&self) -> bool {
+    pub(super) fn is_look_command(&self) -> bool {
         self.looks
     }
 
     /// Returns true if the wait until this time was in vain. Only a look can decide that, because
     /// sightings are applied before it: another command may be late itself, and what the job waited
     /// for may have been seen since.
-    pub(super) fn is_over(&self, time: Timestamp) -> bool {
+    pub(super) fn is_deadline_over(&self, time: Timestamp) -> bool {
         self.looks && time <= self.now
     }
 

@@ -29,7 +29,7 @@ pub(super) fn request_division(
         .job
         .divisible_job(draft.parameters, draft.now)
         .ok_or(JobRejection::Stale)?;
-    if !is_request_due(draft) || !is_plan_of(&job, plan, &placements) {
+    if !is_request_due(draft) || !is_plan_for_job(&job, plan, &placements) {
         return Err(JobRejection::Stale);
     }
     let accepted = StartWindow::new(job.ready, job.latest);
@@ -80,7 +80,7 @@ pub(super) fn request_new_division(
 ) -> Result<(), JobRejection> {
     let forward = draft
         .job
-        .earlier_start_basis(draft.now)
+        .reschedulable_job(draft.now)
         .ok_or(JobRejection::Stale)?;
     let (job, present) = forward.divided.ok_or(JobRejection::Stale)?;
     let reservation = draft
@@ -88,11 +88,11 @@ pub(super) fn request_new_division(
         .reservation
         .as_deref()
         .ok_or(JobRejection::Stale)?;
-    if !is_plan_of(&job, plan, &placements) {
+    if !is_plan_for_job(&job, plan, &placements) {
         return Err(JobRejection::Stale);
     }
     let start = plan.start.max(job.ready);
-    let time = job.time_on(&job.shapes[plan.shape], plan.parts.len());
+    let time = job.run_time_on(&job.shapes[plan.shape], plan.parts.len());
     let plan = FlexPlan {
         start,
         completion: start + time,
@@ -132,7 +132,7 @@ pub(super) fn request_new_division(
 }
 
 /// Returns true if this is a plan for this job, and these are its parts.
-fn is_plan_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
+fn is_plan_for_job(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
     let Some(shape) = job.shapes.get(plan.shape) else {
         return false;
     };
@@ -165,13 +165,13 @@ impl DivisionRequest<'_> {
         let tolerance = self.tolerance.min(latest.since(earliest));
         let length = self
             .job
-            .time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
+            .run_time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
         let mut parts: Vec<CoallocationPart> = placements
             .iter()
             .enumerate()
             .map(|(index, placement): (usize, &Placement)| CoallocationPart {
                 component: ComponentIndex(index as u32),
-                resources: share_of(&draft.job, placement.share.unwrap_or(0)),
+                resources: resource_share(&draft.job, placement.share.unwrap_or(0)),
                 length,
                 sites: vec![placement.site.clone()],
                 offset: DurationMs::ZERO,
@@ -199,11 +199,11 @@ impl DivisionRequest<'_> {
     }
 }
 
-fn share_of(job: &Job, processors: u32) -> Resources {
+fn resource_share(job: &Job, processors: u32) -> Resources {
     let whole = job
         .spec
         .components
         .first()
-        .map(|component| component.resources.countable());
-    whole.unwrap_or_default().portion(processors)
+        .map(|component| component.resources.without_computing_power());
+    whole.unwrap_or_default().portion_for(processors)
 }

@@ -3,7 +3,7 @@
 use crate::acquisition::ReservationTerms;
 use crate::ids::KeyName;
 use crate::job::decide::decision_draft::DecisionDraft;
-use crate::job::decide::reservation_answers::{place_reserved, start_window};
+use crate::job::decide::reservation_answers::{place_reserved, reservation_window};
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AbortConsequence, JobPhase, JobReservations};
@@ -155,16 +155,18 @@ fn request_other_start(
             "its processors are just being claimed",
         ));
     };
-    let is_moving = reservation
-        .other
-        .as_ref()
-        .is_some_and(|other| !matches!(other.search.standing(), ReservationSearchState::Failed(_)));
+    let is_moving = reservation.other.as_ref().is_some_and(|other| {
+        !matches!(
+            other.search.current_state(),
+            ReservationSearchState::Failed(_)
+        )
+    });
     if is_moving {
         return Err(JobRejection::Impossible(
             "it is being moved already; try again in a moment",
         ));
     }
-    let window = start_window(draft, wish.window);
+    let window = reservation_window(draft, wish.window);
     let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
     let old = &reservation.search.job;
     // The length stays as before, but for the tolerance.
@@ -177,7 +179,7 @@ fn request_other_start(
     let rankings = old
         .rankings
         .iter()
-        .map(|ranking| ranking.restarted_at(draft.now))
+        .map(|ranking| ranking.predicted_from(draft.now))
         .collect();
     let parts = parts.collect();
     let unit = old.unit;
@@ -201,7 +203,7 @@ pub(super) fn step_rescheduling(draft: &mut DecisionDraft<'_>) {
         .as_deref()
         .and_then(JobReservations::rescheduling_search);
     let Some((search, _)) = search else { return };
-    match search.standing() {
+    match search.current_state() {
         ReservationSearchState::Asks(_) => {}
         ReservationSearchState::Failed(failure) => {
             let next = search

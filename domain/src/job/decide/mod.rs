@@ -16,7 +16,7 @@ mod round_progress;
 mod user_commands;
 
 pub use abort::MAX_SITE_ERRORS;
-pub use attempt_sightings::is_news;
+pub use attempt_sightings::is_new_sighting;
 pub use attempt_submission::is_last_absence;
 
 use crate::job::job_command::{JobCommand, JobRejection};
@@ -37,18 +37,20 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Vec<JobEvent>, JobRejection> {
     let mut draft = DecisionDraft::new(job, parameters, now, &command);
-    if job.held.is_some() && !works_on_held(&command) || rests_on_other_terms(job, &command) {
+    if job.held.is_some() && !is_allowed_on_held_job(&command)
+        || assumes_outdated_terms(job, &command)
+    {
         return Err(JobRejection::Stale);
     }
     dispatch_command(&mut draft, command)?;
-    round_progress::take_steps(&mut draft);
+    round_progress::take_due_steps(&mut draft);
     Ok(draft.into_events())
 }
 
 /// Returns true for commands that a held job takes. Its actor panicked again and again, so only
 /// people touch it. Calls that were under way then are uncertain all the same, and must not count
 /// as never sent on its release.
-fn works_on_held(command: &JobCommand) -> bool {
+fn is_allowed_on_held_job(command: &JobCommand) -> bool {
     matches!(
         command,
         JobCommand::Recover { .. }
@@ -63,7 +65,7 @@ fn works_on_held(command: &JobCommand) -> bool {
 
 /// Returns true if a command rests on terms that its user has changed since: nobody has looked yet
 /// whether the new terms can be met.
-fn rests_on_other_terms(job: &Job, command: &JobCommand) -> bool {
+fn assumes_outdated_terms(job: &Job, command: &JobCommand) -> bool {
     match command {
         JobCommand::Reserve { wish, .. }
         | JobCommand::Divide { wish, .. }
@@ -123,7 +125,7 @@ fn dispatch_command(
             attempt,
             asked_at,
             found,
-        } => attempt_submission::apply_look_up(draft, component, attempt, asked_at, found),
+        } => attempt_submission::apply_lookup_answer(draft, component, attempt, asked_at, found),
         JobCommand::AttemptObserved {
             component,
             attempt,
@@ -139,27 +141,29 @@ fn dispatch_command(
             open,
         } => attempt_sightings::apply_gate_answer(draft, component, attempt, open),
         JobCommand::ChargeRecorded { component, attempt } => {
-            user_commands::charge_recorded(draft, component, attempt)
+            user_commands::acknowledge_charge(draft, component, attempt)
         }
         JobCommand::OutputRead {
             component,
             output,
             content,
-        } => user_commands::output_read(draft, component, output, content),
+        } => user_commands::record_output_content(draft, component, output, content),
         JobCommand::OutputRegistered { component, output } => {
-            user_commands::output_registered(draft, component, output)
+            user_commands::record_output_registered(draft, component, output)
         }
-        JobCommand::Promote { to } => user_commands::promote(draft, to),
+        JobCommand::Promote { to } => user_commands::promote_job(draft, to),
         JobCommand::LoseReservation { reason, .. } => {
             user_commands::fail_without_reservation(draft, reason)
         }
         JobCommand::GiveUpPlacement { tries } => user_commands::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
         JobCommand::SetPriority(priority, by) => user_commands::set_priority(draft, priority, by),
-        JobCommand::Freeze(by) => user_commands::freeze(draft, by),
-        JobCommand::Thaw(by) => user_commands::thaw(draft, by),
-        JobCommand::Cancel(by) => abort::cancel(draft, by),
-        JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
+        JobCommand::Freeze(by) => user_commands::freeze_job(draft, by),
+        JobCommand::Thaw(by) => user_commands::thaw_job(draft, by),
+        JobCommand::Cancel(by) => abort::cancel_job(draft, by),
+        JobCommand::Abandon { by, silent } => {
+            abort::cancel_without_silent_sites(draft, by, &silent)
+        }
         JobCommand::EndTold { target, problem } => {
             user_commands::record_end_delivery(draft, target, problem)
         }
@@ -168,7 +172,7 @@ fn dispatch_command(
             target,
             problem,
         } => user_commands::record_notice_delivery(draft, notice, target, problem),
-        JobCommand::Hold(reason) => user_commands::hold(draft, reason),
-        JobCommand::Release(by) => user_commands::release(draft, by),
+        JobCommand::Hold(reason) => user_commands::hold_job(draft, reason),
+        JobCommand::Release(by) => user_commands::release_job(draft, by),
     }
 }

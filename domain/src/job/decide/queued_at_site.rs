@@ -39,7 +39,7 @@ pub(super) fn is_new_wait(component: &Component, expected: Option<Timestamp>) ->
     else {
         return false;
     };
-    if !component.acquisition().is_queued() {
+    if !component.acquisition().waits_in_site_queue() {
         return *absences > 0;
     }
     match (waits, expected) {
@@ -54,7 +54,7 @@ pub(super) fn is_new_wait(component: &Component, expected: Option<Timestamp>) ->
 
 /// Gives back processors that a component has held for others, or for its input, as long as it may;
 /// submits it again to begin when the others are expected.
-pub(super) fn give_back(
+pub(super) fn give_back_processors(
     draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     max_hold: DurationMs,
@@ -78,7 +78,7 @@ pub(super) fn give_back(
 
 /// Submits deferred components again to begin at once, if the others are there before the deferred
 /// time and nothing else is awaited. Returns true if there was one.
-pub(super) fn begin_sooner(draft: &mut DecisionDraft<'_>) -> bool {
+pub(super) fn resubmit_deferred(draft: &mut DecisionDraft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
@@ -128,21 +128,21 @@ pub(super) fn resubmit_alone(
         return false;
     };
     let attempt = state.attempt;
-    let waits = state.acquisition().is_queued() && state.is_claimed();
+    let waits = state.acquisition().waits_in_site_queue() && state.is_claimed();
     let ready_by = draft
         .job
-        .ready_by(state, since, draft.job.claim_limits(draft.parameters));
+        .ready_deadline(state, since, draft.job.claim_limits(draft.parameters));
     let tries = draft.job.setbacks.claims;
     let max = draft
         .job
         .spec
         .max_claim_tries
         .or(draft.parameters.claim.max_claim_tries);
-    if !waits || draft.is_over(ready_by) || max.is_some_and(|max| tries >= max) {
+    if !waits || draft.is_deadline_over(ready_by) || max.is_some_and(|max| tries >= max) {
         return false;
     }
     let parameters = draft.parameters;
-    let pause = parameters.backoff(parameters.claim_backoff, tries + 1, draft.job.id.0);
+    let pause = parameters.backoff_after(parameters.claim_backoff, tries + 1, draft.job.id.0);
     let next_claim = draft.now + pause;
     draft.emit(JobEventKind::ClaimGivenBack { component });
     if let Some(how) = over {

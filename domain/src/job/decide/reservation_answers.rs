@@ -6,7 +6,7 @@ use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, Job, JobPhase, JobReservations, UnreservedComponent};
-use crate::job::reservations::{ReservationDemand, begin_window};
+use crate::job::reservations::{ReservationDemand, reservation_begin_window};
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
 use crate::reservation::coallocation::sort_largest_first;
@@ -43,7 +43,7 @@ pub(super) fn request_reservations(
     } else {
         Vec::new()
     };
-    let window = start_window(draft, wish.window);
+    let window = reservation_window(draft, wish.window);
     if window.is_empty() {
         fail_job(
             draft,
@@ -105,7 +105,7 @@ fn describe_unplaceable(
                 `[reservation]`"
             .into();
     }
-    let name = draft.job.name_of(index).unwrap_or_default();
+    let name = draft.job.component_name(index).unwrap_or_default();
     let remedy = if draft
         .job
         .reservation_terms()
@@ -125,8 +125,8 @@ pub(super) fn fail_job(draft: &mut DecisionDraft<'_>, reason: String) {
 }
 
 /// Returns the window in which reservations for these starts may begin; empty if it is too late.
-pub(super) fn start_window(draft: &DecisionDraft<'_>, accepted: StartWindow) -> StartWindow {
-    begin_window(accepted, draft.parameters, draft.now)
+pub(super) fn reservation_window(draft: &DecisionDraft<'_>, accepted: StartWindow) -> StartWindow {
+    reservation_begin_window(accepted, draft.parameters, draft.now)
 }
 
 /// Builds the request, and by part the placements.
@@ -152,7 +152,9 @@ fn build_reservation_request(
     let mut parts: Vec<CoallocationPart> = reserved
         .map(|(index, placements): (usize, &Vec<Placement>)| {
             let component = ComponentIndex(index as u32);
-            let resources = job.spec.components[index].resources.countable();
+            let resources = job.spec.components[index]
+                .resources
+                .without_computing_power();
             let sites = placements
                 .iter()
                 .map(|placement| placement.site.clone())
@@ -252,12 +254,12 @@ pub(super) fn skip_over_quota(
 
 /// Takes a site that has not answered for too long to have refused. A reservation that it may have
 /// made, or kept, is nobody's then: it is found there by its tag, and cancelled.
-pub(super) fn settle_silence(draft: &mut DecisionDraft<'_>) {
+pub(super) fn treat_silence_as_refusal(draft: &mut DecisionDraft<'_>) {
     let reservation = draft.job.reservation.as_deref();
-    let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
+    let late = reservation.and_then(|reservation| reservation.silence_deadline(draft.parameters));
     let asked = reservation.and_then(JobReservations::due_call);
     if let (Some(late), Some((_, ask))) = (late, asked)
-        && draft.is_over(late)
+        && draft.is_deadline_over(late)
     {
         let outcome = ask.without_answer();
         let site = ask.site().clone();
@@ -270,7 +272,7 @@ pub(super) fn step_reservation(draft: &mut DecisionDraft<'_>) {
     let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
         return;
     };
-    match reservation.search.standing() {
+    match reservation.search.current_state() {
         ReservationSearchState::Asks(_) => {}
         // A frozen job is placed once it is thawed.
         ReservationSearchState::Confirmed if draft.job.frozen_by.is_some() => {}
@@ -289,7 +291,7 @@ pub(super) fn step_reservation(draft: &mut DecisionDraft<'_>) {
             let parameters = draft.parameters;
             let seed = draft.job.id.0;
             let tries = reservation.search.serials;
-            let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
+            let pause = parameters.backoff_after(parameters.claim_backoff, tries, seed);
             draft.emit(JobEventKind::JobRequeued {
                 not_before: draft.now + pause,
             });
@@ -302,7 +304,7 @@ pub(super) fn step_reservation(draft: &mut DecisionDraft<'_>) {
             let tries = reservation.split.map_or(0, |split| split.refused);
             let parameters = draft.parameters;
             let seed = draft.job.id.0;
-            let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
+            let pause = parameters.backoff_after(parameters.claim_backoff, tries + 1, seed);
             draft.emit(JobEventKind::JobRequeued {
                 not_before: draft.now + pause,
             });
@@ -311,7 +313,7 @@ pub(super) fn step_reservation(draft: &mut DecisionDraft<'_>) {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };
             fail_job(
                 draft,
-                format!("{}{quota}", describe_failure(&draft.job, failure)),
+                format!("{}{quota}", describe_search_failure(&draft.job, failure)),
             );
         }
     }
@@ -370,7 +372,7 @@ pub(super) fn place_reserved(draft: &mut DecisionDraft<'_>) {
     });
 }
 
-fn describe_failure(job: &Job, failure: ReservationSearchFailure) -> &'static str {
+fn describe_search_failure(job: &Job, failure: ReservationSearchFailure) -> &'static str {
     let alone = job.spec.components.len() == 1;
     match failure {
         ReservationSearchFailure::Never if alone => "no site will ever grant its reservation",

@@ -15,7 +15,7 @@ use crate::job::job_state::{
     JobReservations,
 };
 use crate::job::spec::{OutputDestination, UnreachableAction};
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
@@ -27,13 +27,13 @@ pub(super) fn apply_external_state(
     if draft.job.is_final() {
         return Err(JobRejection::Ended);
     }
-    look_at_inputs(draft, &external.inputs);
-    look_at_outputs(draft, &external.stranded);
+    apply_round_inputs(draft, &external.inputs);
+    fail_on_rejected_outputs(draft, &external.stranded);
     for &(index, since) in &external.unreachable {
-        look_at_silent(draft, index, since, SilenceCause::Unreachable);
+        handle_silent_component(draft, index, since, SilenceCause::Unreachable);
     }
     for &(index, since) in &external.removed {
-        look_at_silent(draft, index, since, SilenceCause::Removed);
+        handle_silent_component(draft, index, since, SilenceCause::Removed);
     }
     if let Some((component, to)) = external.yields {
         decide_claims::yield_processors(draft, component, to);
@@ -41,9 +41,9 @@ pub(super) fn apply_external_state(
     Ok(())
 }
 
-fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
+fn apply_round_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
     if matches!(draft.job.phase, JobPhase::Running { .. }) {
-        decide_restarts::look_at_inputs(draft, inputs);
+        decide_restarts::apply_restart_inputs(draft, inputs);
         return;
     }
     let waits = matches!(
@@ -87,8 +87,8 @@ fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
 
 /// Fails a job whose outputs their sites do not take, once nothing else is on its way. The outputs
 /// stay where they were made. The payloads succeeded, so they are not run again.
-fn look_at_outputs(draft: &mut DecisionDraft<'_>, stranded: &[RejectedOutput]) {
-    if let Some(reason) = all_stranded(&draft.job, stranded) {
+fn fail_on_rejected_outputs(draft: &mut DecisionDraft<'_>, stranded: &[RejectedOutput]) {
+    if let Some(reason) = rejection_of_all_outputs(&draft.job, stranded) {
         draft.emit(JobEventKind::JobFailed {
             reason: reason.into(),
         });
@@ -97,7 +97,7 @@ fn look_at_outputs(draft: &mut DecisionDraft<'_>, stranded: &[RejectedOutput]) {
 
 /// Returns the reason why outputs do not reach their sites, if that is so for all that are not
 /// there yet.
-fn all_stranded(job: &Job, stranded: &[RejectedOutput]) -> Option<String> {
+fn rejection_of_all_outputs(job: &Job, stranded: &[RejectedOutput]) -> Option<String> {
     let mut open = uncollected_outputs(job).map(|(index, at, _, output)| match &output.collect {
         OutputDestination::ToSite { site, .. } => {
             let (_, _, why) = stranded.iter().find(|(c, o, _)| (*c, *o) == (index, at))?;
@@ -115,7 +115,7 @@ fn all_stranded(job: &Job, stranded: &[RejectedOutput]) -> Option<String> {
     Some(format!(
         "its payloads succeeded, but output {path} of component {} cannot be brought to site \
          {site}: {detail}{more}; what they left is where they ran, and `cospan output` fetches it",
-        job.name_of(index).unwrap_or_default()
+        job.component_name(index).unwrap_or_default()
     ))
 }
 
@@ -127,7 +127,7 @@ fn postpone_claim(draft: &mut DecisionDraft<'_>, start_estimate: Timestamp) {
             transfer_time,
             ..schedule
         }
-        .next_try(draft.now, draft.now)
+        .next_try_time(draft.now, draft.now)
     });
     let held_until_start = start_estimate - draft.job.claim_limits(draft.parameters).max_hold;
     let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
@@ -139,8 +139,8 @@ fn postpone_claim(draft: &mut DecisionDraft<'_>, start_estimate: Timestamp) {
 
 /// Returns how long a job waits for a silent site, once its payload may have begun there.
 fn silent_site_patience(draft: &DecisionDraft<'_>, component: &Component) -> Option<DurationMs> {
-    let runs =
-        matches!(component.run, AttemptState::Running { .. }) && !bug(PlantedBug::LeaveRestarted);
+    let runs = matches!(component.run, AttemptState::Running { .. })
+        && !is_planted(PlantedBug::LeaveRestarted);
     let unopened = !runs
         && !matches!(
             component.run,
@@ -150,7 +150,7 @@ fn silent_site_patience(draft: &DecisionDraft<'_>, component: &Component) -> Opt
     let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
     let restarts = alone && component.restart.is_some();
     let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
-    if not_begun || bug(PlantedBug::AbandonEarly) {
+    if not_begun || is_planted(PlantedBug::AbandonEarly) {
         return Some(DurationMs::ZERO);
     }
     match draft.job.spec.on_unreachable {
@@ -168,7 +168,7 @@ enum SilenceCause {
     Removed,
 }
 
-fn look_at_silent(
+fn handle_silent_component(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     since: Timestamp,
@@ -240,7 +240,7 @@ fn give_up_silent(
 }
 
 /// Takes every step that state and clock allow.
-pub(super) fn take_steps(draft: &mut DecisionDraft<'_>) {
+pub(super) fn take_due_steps(draft: &mut DecisionDraft<'_>) {
     loop {
         let before = draft.event_count();
         if draft.job.held.is_none() {
@@ -253,18 +253,20 @@ pub(super) fn take_steps(draft: &mut DecisionDraft<'_>) {
 }
 
 fn step_phase(draft: &mut DecisionDraft<'_>) {
-    reservation_answers::settle_silence(draft);
+    reservation_answers::treat_silence_as_refusal(draft);
     if_needed::step_rescheduling(draft);
     match draft.job.phase.clone() {
         JobPhase::Queued { since, .. } => {
-            if has_avoided_sites(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
+            if has_avoided_sites(&draft.job)
+                && draft.is_deadline_over(since + draft.parameters.avoid_for)
+            {
                 draft.emit(JobEventKind::AvoidanceLapsed);
             }
             reservation_answers::step_reservation(draft);
         }
         JobPhase::Placed { .. } => {
-            let announced_at = draft.job.announced_at(draft.parameters);
-            if announced_at.is_some_and(|at| draft.is_over(at)) {
+            let announced_at = draft.job.announcement_time(draft.parameters);
+            if announced_at.is_some_and(|at| draft.is_deadline_over(at)) {
                 draft.emit(JobEventKind::StartAnnounced);
             }
         }
@@ -287,34 +289,34 @@ fn step_phase(draft: &mut DecisionDraft<'_>) {
 }
 
 fn step_claiming(draft: &mut DecisionDraft<'_>, since: Timestamp) {
-    let early = bug(PlantedBug::GoEarly)
+    let early = is_planted(PlantedBug::GoEarly)
         && draft
             .job
             .components
             .iter()
             .any(|c| c.run.is_confirmed_ready() && !c.given_back);
     let all = early
-        || draft.job.begin_together().all(|(_, c)| {
+        || draft.job.common_start_components().all(|(_, c)| {
             (c.run.is_confirmed_ready() && !c.given_back)
-                || (bug(PlantedBug::GoPartial) && matches!(c.run, AttemptState::Idle))
+                || (is_planted(PlantedBug::GoPartial) && matches!(c.run, AttemptState::Idle))
         });
     let early_for = draft.job.reserved_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
     if all
-        && (draft.job.inputs_here || bug(PlantedBug::GoWithoutInput))
+        && (draft.job.inputs_here || is_planted(PlantedBug::GoWithoutInput))
         && early_for == DurationMs::ZERO
     {
-        let start_at = draft.now + go_lead(draft);
+        let start_at = draft.now + common_start_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(JobEventKind::GoDecided { start_at, start_by });
     } else {
-        decide_claims::step_claim(draft, since);
+        decide_claims::advance_claim(draft, since);
     }
 }
 
 /// Returns the time from the decision to the common start: by then all wrappers have seen that
 /// their gates are open.
-fn go_lead(draft: &DecisionDraft<'_>) -> DurationMs {
+fn common_start_lead(draft: &DecisionDraft<'_>) -> DurationMs {
     let parameters = draft.parameters;
     if draft
         .job
@@ -334,21 +336,22 @@ fn go_lead(draft: &DecisionDraft<'_>) -> DurationMs {
 }
 
 fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
-    let early = bug(PlantedBug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
+    let early =
+        is_planted(PlantedBug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
     let missing = draft
         .job
-        .begin_together()
+        .common_start_components()
         .find(|(_, c)| !early && !c.run.has_begun());
     let missing = missing.map(|(index, _)| index);
     match missing {
-        None => match common_start::find_torn_component(draft) {
+        None => match common_start::find_late_component(draft) {
             None => draft.emit(JobEventKind::JobStarted),
             Some(component) => abort::abort_round(draft, AbortCause::StartMissed { component }),
         },
         Some(component) => {
-            let over = draft.is_over(since + draft.parameters.go_grace);
-            let missed_by = common_start::missed_by(draft);
-            let late = draft.is_look() && missed_by > DurationMs::ZERO;
+            let over = draft.is_deadline_over(since + draft.parameters.go_grace);
+            let missed_by = common_start::common_start_overrun(draft);
+            let late = draft.is_look_command() && missed_by > DurationMs::ZERO;
             if !over && !late {
                 return;
             }
@@ -357,7 +360,7 @@ fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
             let here = draft.now < since + grace + grace && missed_by < grace;
             let together = draft
                 .job
-                .begin_together()
+                .common_start_components()
                 .filter(|(_, c)| here && !c.run.has_begun());
             for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
                 abort::charge_component_site(
@@ -373,10 +376,10 @@ fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut DecisionDraft<'_>) {
     decide_restarts::step_restarts(draft);
-    let any = bug(PlantedBug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
+    let any = is_planted(PlantedBug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
     let all = draft.job.components.iter().all(has_succeeded);
     // A component that was restarted alone may still owe a charge to its site.
-    if any || (all && !draft.job.owes_charges()) {
+    if any || (all && !draft.job.has_unrecorded_charges()) {
         draft.emit(JobEventKind::PayloadsSucceeded);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn accept_placement(
     placements: Vec<Placement>,
     by: Option<PlacementOrigin>,
 ) -> Result<(), JobRejection> {
-    if !takes_proposal(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
+    if !accepts_proposal(&draft.job, draft.now) || !is_complete_placement(&draft.job, &placements) {
         return Err(JobRejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
@@ -41,17 +41,17 @@ pub(super) fn accept_placement(
 
 /// Returns true if the job still waits for a proposal: meanwhile its user may have asked for a
 /// reservation, or for a later start.
-fn takes_proposal(job: &Job, now: Timestamp) -> bool {
+fn accepts_proposal(job: &Job, now: Timestamp) -> bool {
     let is_time = job
         .reservation_terms()
         .is_none_or(|wish| wish.window.earliest <= now);
-    let waits = job.waits_in_shared_reservation() || (job.waits_for_claim().is_some() && is_time);
-    waits && job.frozen_by.is_none() && !job.is_being_reserved()
+    let waits = job.waits_in_shared_reservation() || (job.claimable_from().is_some() && is_time);
+    waits && job.frozen_by.is_none() && !job.has_live_reservation_search()
 }
 
 /// Returns true if every component has a placement, or a flexible request is split up to the last
 /// processor. Another split waits until the site has recorded the charges of the last one.
-fn is_whole(job: &Job, placements: &[Placement]) -> bool {
+fn is_complete_placement(job: &Job, placements: &[Placement]) -> bool {
     match job.spec.request {
         RequestType::Fixed | RequestType::NonFixed => placements.len() == job.spec.components.len(),
         RequestType::Flexible(_) => {
@@ -63,7 +63,7 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
                 .components
                 .iter()
                 .map(|c| u64::from(c.resources.processors));
-            shares.sum::<u64>() == total.sum::<u64>() && !job.owes_charges()
+            shares.sum::<u64>() == total.sum::<u64>() && !job.has_unrecorded_charges()
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn fail_without_reservation(
     Ok(())
 }
 
-pub(super) fn charge_recorded(
+pub(super) fn acknowledge_charge(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -102,7 +102,7 @@ pub(super) fn charge_recorded(
     }
 }
 
-fn find_collected<'a>(
+fn find_output_collection<'a>(
     draft: &'a DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
@@ -114,13 +114,16 @@ fn find_collected<'a>(
         .ok_or(JobRejection::Stale)
 }
 
-pub(super) fn output_read(
+pub(super) fn record_output_content(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
     content: Result<Content, Arc<str>>,
 ) -> Result<(), JobRejection> {
-    if find_collected(draft, index, output)?.content.is_some() {
+    if find_output_collection(draft, index, output)?
+        .content
+        .is_some()
+    {
         return Err(JobRejection::Stale);
     }
     match content {
@@ -134,7 +137,7 @@ pub(super) fn output_read(
         Err(why) => {
             let output = draft
                 .job
-                .spec_of(index)
+                .component_spec(index)
                 .and_then(|spec| spec.outputs.get(output as usize));
             let path = output
                 .map(|output| output.path.to_string())
@@ -153,12 +156,12 @@ pub(super) fn output_read(
     Ok(())
 }
 
-pub(super) fn output_registered(
+pub(super) fn record_output_registered(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
 ) -> Result<(), JobRejection> {
-    let state = find_collected(draft, index, output)?;
+    let state = find_output_collection(draft, index, output)?;
     if state.done || state.content.is_none() {
         return Err(JobRejection::Stale);
     }
@@ -170,7 +173,7 @@ pub(super) fn output_registered(
 }
 
 /// Promotes a job at most once per priority: tries are counted again before a promotion is durable.
-pub(super) fn promote(draft: &mut DecisionDraft<'_>, to: Priority) -> Result<(), JobRejection> {
+pub(super) fn promote_job(draft: &mut DecisionDraft<'_>, to: Priority) -> Result<(), JobRejection> {
     let next = match draft.job.priority {
         Priority::Low => Priority::High,
         Priority::High => Priority::SuperHigh,
@@ -188,11 +191,11 @@ pub(super) fn give_up_placement(
     tries: u32,
 ) -> Result<(), JobRejection> {
     // A job that is to have a reservation by now was not tried for a claim.
-    if draft.job.waits_for_claim().is_none() {
+    if draft.job.claimable_from().is_none() {
         return Err(JobRejection::Stale);
     }
     if draft.job.claims_first() {
-        if draft.job.is_being_reserved() {
+        if draft.job.has_live_reservation_search() {
             return Err(JobRejection::Stale);
         }
         let wish = draft
@@ -239,7 +242,7 @@ pub(super) fn set_priority(
     Ok(())
 }
 
-pub(super) fn freeze(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn freeze_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.frozen_by.is_some() {
         return Err(JobRejection::AlreadySo);
@@ -248,7 +251,7 @@ pub(super) fn freeze(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), J
     Ok(())
 }
 
-pub(super) fn thaw(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn thaw_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.frozen_by.is_none() {
         return Err(JobRejection::AlreadySo);
@@ -257,13 +260,16 @@ pub(super) fn thaw(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), Job
     Ok(())
 }
 
-pub(super) fn hold(draft: &mut DecisionDraft<'_>, reason: Arc<str>) -> Result<(), JobRejection> {
+pub(super) fn hold_job(
+    draft: &mut DecisionDraft<'_>,
+    reason: Arc<str>,
+) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     draft.emit(JobEventKind::JobHeld { reason });
     Ok(())
 }
 
-pub(super) fn release(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn release_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.held.is_none() {
         return Err(JobRejection::AlreadySo);

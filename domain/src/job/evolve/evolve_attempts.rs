@@ -1,13 +1,13 @@
 //! Attempts, from their submission to their end.
 
-use super::evolve_cost::{count_gain_of, count_waste_of};
-use super::{renew_attempt, with_component};
+use super::evolve_cost::{count_gain_of_component, count_waste_of_component};
+use super::{change_component, renew_attempt};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AttemptEnding, AttemptState, BegunAttempt, Component, Job, SiteQueueWait,
 };
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// An attempt that ran for so long shows that sites can run the job, however it ended.
@@ -17,10 +17,10 @@ const HELD: DurationMs = DurationMs::from_secs(3_600);
 pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
         JobEventKind::AttemptRenewed { component } => {
-            with_component(job, *component, |c| renew_attempt(c, at));
+            change_component(job, *component, |c| renew_attempt(c, at));
         }
         JobEventKind::AttemptSubmitted { component, lrm_id } => {
-            with_component(job, *component, |c| {
+            change_component(job, *component, |c| {
                 c.run = AttemptState::Submitted {
                     lrm_id: lrm_id.clone(),
                     at,
@@ -32,7 +32,7 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
         JobEventKind::SubmissionUncertain {
             component,
             settled_at,
-        } => with_component(job, *component, |c| {
+        } => change_component(job, *component, |c| {
             c.run = AttemptState::Uncertain {
                 settled_at: *settled_at,
                 absences: 0,
@@ -44,11 +44,11 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
             counts,
             look_at: next,
         } => {
-            with_component(job, *component, |c| {
+            change_component(job, *component, |c| {
                 record_absence(&mut c.run, *counts, *next)
             });
         }
-        JobEventKind::AttemptSeen { component } => with_component(job, *component, |c| {
+        JobEventKind::AttemptSeen { component } => change_component(job, *component, |c| {
             if let AttemptState::Submitted { absences, .. } = &mut c.run {
                 *absences = 0;
             }
@@ -57,7 +57,7 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
             component,
             expected_start,
         } => {
-            with_component(job, *component, |c| {
+            change_component(job, *component, |c| {
                 record_wait(&mut c.run, *expected_start, at)
             });
         }
@@ -67,7 +67,7 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
             clock,
             held_for,
         } => {
-            with_component(job, *component, |c| {
+            change_component(job, *component, |c| {
                 let (since, taken) = match c.run {
                     AttemptState::AtGate { since, .. } => (since, since),
                     AttemptState::Submitted { at: taken, .. } => (at, taken),
@@ -87,13 +87,13 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
                 }
             });
         }
-        JobEventKind::ReadinessDoubted { component } => with_component(job, *component, |c| {
+        JobEventKind::ReadinessDoubted { component } => change_component(job, *component, |c| {
             if let AttemptState::AtGate { clock, .. } = &mut c.run {
                 *clock = None;
             }
         }),
         JobEventKind::GateOpened { component } => {
-            with_component(job, *component, |c| open_gate(c, at))
+            change_component(job, *component, |c| open_gate(c, at))
         }
         JobEventKind::ComponentBegan {
             component,
@@ -101,10 +101,10 @@ pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timest
         } => {
             let state = job.components.get(component.0 as usize);
             if state.is_some_and(Component::is_to_begin_later) {
-                count_gain_of(job, *component);
+                count_gain_of_component(job, *component);
             }
-            count_waste_of(job, *component, at);
-            with_component(job, *component, |c| begin_payload(c, *began_at, at));
+            count_waste_of_component(job, *component, at);
+            change_component(job, *component, |c| begin_payload(c, *began_at, at));
         }
         JobEventKind::AttemptEnded {
             component,
@@ -191,14 +191,14 @@ fn end_attempt(
     {
         return;
     }
-    if !bug(PlantedBug::ForgetWaste) {
-        count_waste_of(job, index, at);
+    if !is_planted(PlantedBug::ForgetWaste) {
+        count_waste_of_component(job, index, at);
     }
     let run = &job.components[index.0 as usize].run;
     if matches!(run, AttemptState::Running { since, .. } if at.since(*since) >= HELD) {
         job.setbacks.incidents = 0;
     }
-    with_component(job, index, |component| {
+    change_component(job, index, |component| {
         component.held_since = None;
         // An attempt that was given up as too late to begin, but did begin and succeed, is done.
         let done = matches!(how, AttemptEnding::Succeeded);

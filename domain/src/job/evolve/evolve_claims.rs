@@ -1,11 +1,11 @@
 //! Applies events of claiming: processors are claimed, given back and claimed again.
 
-use super::{evolve_restarts, moved_bytes, renew_attempt, with_component};
+use super::{change_component, evolve_restarts, moved_bytes, renew_attempt};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AttemptState, Job, JobPhase};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
@@ -21,7 +21,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
         } => {
             postpone_start(job, *start_estimate, *next_claim);
         }
-        JobEventKind::InputsArrived => record_inputs(job),
+        JobEventKind::InputsArrived => record_inputs_ready(job),
         JobEventKind::ClaimBegun => {
             job.phase = JobPhase::Claiming { since: at };
             job.components
@@ -36,7 +36,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             job.preempting.extend(preempting);
             components
                 .iter()
-                .for_each(|index| with_component(job, *index, |c| renew_attempt(c, at)));
+                .for_each(|index| change_component(job, *index, |c| renew_attempt(c, at)));
         }
         JobEventKind::ComponentMoved {
             component,
@@ -49,8 +49,8 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             job.next_claim = Some(*next_claim);
         }
         JobEventKind::ClaimGivenBack { component } => {
-            with_component(job, *component, |c| {
-                if bug(PlantedBug::FreeUnended) {
+            change_component(job, *component, |c| {
+                if is_planted(PlantedBug::FreeUnended) {
                     c.run = AttemptState::Idle
                 } else {
                     c.given_back = true
@@ -61,7 +61,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             component,
             not_before,
         } => {
-            with_component(job, *component, |c| c.not_before = Some(*not_before));
+            change_component(job, *component, |c| c.not_before = Some(*not_before));
         }
         JobEventKind::ClaimReturned => {
             let instants = &job.instants;
@@ -80,13 +80,13 @@ fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
     let volume = moved_bytes(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
     job.inputs_here &= placement.sources.is_empty();
-    with_component(job, index, |component| {
+    change_component(job, index, |component| {
         component.placement = Some(placement.clone())
     });
 }
 
 /// Records that all input is there: the job need not wait for its estimated start.
-fn record_inputs(job: &mut Job) {
+fn record_inputs_ready(job: &mut Job) {
     job.inputs_here = true;
     if matches!(job.phase, JobPhase::Placed { .. }) {
         job.next_claim = None;

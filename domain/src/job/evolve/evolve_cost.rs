@@ -11,7 +11,7 @@ use crate::units::Timestamp;
 /// Adds PGT in processors x time (KOALA, section 3): from placement until a site's batch system
 /// starts a component on its processors for the last time, others can use them, except while it
 /// held some that it gave back.
-pub(super) fn count_gain(job: &mut Job) {
+pub(super) fn count_gain_of_job(job: &mut Job) {
     let Some(placed) = job.instants.placed else {
         return;
     };
@@ -26,7 +26,7 @@ pub(super) fn count_gain(job: &mut Job) {
 }
 
 /// Does the same for a component that begins later than the others, once it begins.
-pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
+pub(super) fn count_gain_of_component(job: &mut Job, index: ComponentIndex) {
     let held = job
         .components
         .get(index.0 as usize)
@@ -40,16 +40,16 @@ pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
 }
 
 /// Adds the waste of all components that hold processors without a payload, until now.
-pub(super) fn count_waste(job: &mut Job, at: Timestamp) {
+pub(super) fn count_waste_of_job(job: &mut Job, at: Timestamp) {
     for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {
-        count_waste_of(job, index, at);
+        count_waste_of_component(job, index, at);
     }
 }
 
 /// Adds PWT in processors x time (KOALA, section 3): a component holds processors in vain from
 /// where gaining ends until its payload begins or the attempt is over. Counts until now, and lets
 /// the next count begin now.
-pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
+pub(super) fn count_waste_of_component(job: &mut Job, index: ComponentIndex, at: Timestamp) {
     let processors = u64::from(job.processors_of(index));
     let held = job
         .components

@@ -116,7 +116,7 @@ pub(super) fn recheck_reservations(job: &mut Job, at: Timestamp) {
         .reservation
         .iter_mut()
         .filter(|reservation| !reservation.spent);
-    held.for_each(|reservation| reservation.recheck(is_placed, at));
+    held.for_each(|reservation| reservation.recheck_confirmed(is_placed, at));
 }
 
 /// Cancels what is left of the reservations at the sites.

@@ -1,13 +1,13 @@
 //! Applies events of components that are restarted alone while their job runs.
 
-use super::{count_cause, moved_bytes, renew_attempt, with_component};
+use super::{change_component, count_abort_cause, moved_bytes, renew_attempt};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AbortCause, AttemptState, Component, ComponentRestart, Job, RestartStep,
 };
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
@@ -25,7 +25,7 @@ pub(super) fn apply_restart_event(job: &mut Job, what: &JobEventKind, at: Timest
             placement,
         } => place_component(job, *component, placement, at),
         JobEventKind::ComponentAvoidanceLapsed { component } => {
-            with_component(job, *component, |component| component.avoid.clear());
+            change_component(job, *component, |component| component.avoid.clear());
         }
         JobEventKind::InputsArrived => {
             for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
@@ -38,10 +38,13 @@ pub(super) fn apply_restart_event(job: &mut Job, what: &JobEventKind, at: Timest
         JobEventKind::ComponentsClaimed { components, .. } => {
             components
                 .iter()
-                .for_each(|index| with_component(job, *index, |c| claim_component(c, at)));
+                .for_each(|index| change_component(job, *index, |c| claim_component(c, at)));
         }
         JobEventKind::ClaimMissed { next_claim, .. } => {
-            let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
+            let waiting = job
+                .components
+                .iter_mut()
+                .filter(|c| c.is_restart_claim_due(at));
             waiting
                 .filter_map(|c| c.restart.as_mut())
                 .for_each(|restart| {
@@ -60,10 +63,10 @@ fn fail_component(
     not_before: Timestamp,
     at: Timestamp,
 ) {
-    count_cause(job, why);
+    count_abort_cause(job, why);
     // A component that was to begin later is still not needed before its time.
-    let not_before = not_before.max(job.claims_alone_from(index));
-    with_component(job, index, |component| {
+    let not_before = not_before.max(job.lone_claim_time(index));
+    change_component(job, index, |component| {
         let tries = component
             .restart
             .as_ref()
@@ -85,10 +88,10 @@ fn fail_component(
 fn place_component(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timestamp) {
     let volume = moved_bytes(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
-    with_component(job, index, |component| {
+    change_component(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
-            restart.step = if placement.sources.is_empty() || bug(PlantedBug::RestartUnfed) {
+            restart.step = if placement.sources.is_empty() || is_planted(PlantedBug::RestartUnfed) {
                 RestartStep::Staged
             } else {
                 RestartStep::Staging

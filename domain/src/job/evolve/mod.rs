@@ -8,7 +8,7 @@ mod evolve_restarts;
 
 use std::sync::Arc;
 
-use evolve_cost::{count_gain, count_waste};
+use evolve_cost::{count_gain_of_job, count_waste_of_job};
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::job_event::{JobEvent, JobEventKind};
@@ -18,7 +18,7 @@ use crate::job::job_state::{
 };
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, bug};
+use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: an event that was journalled is never refused.
@@ -74,20 +74,20 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::AttemptEnded { .. } => {
             evolve_attempts::apply_attempt_event(job, &event.what, at)
         }
-        JobEventKind::SiteAvoided { component } => with_component(job, *component, avoid_site),
+        JobEventKind::SiteAvoided { component } => change_component(job, *component, avoid_site),
         JobEventKind::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         JobEventKind::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
         JobEventKind::JobStarted => set_running(job, at),
         JobEventKind::SiteCharged { component, charge } => charge_site(job, *component, charge),
         JobEventKind::ChargeRecorded { component } => {
-            with_component(job, *component, |c| c.charge = None)
+            change_component(job, *component, |c| c.charge = None)
         }
         JobEventKind::PayloadsSucceeded => begin_collecting(job, at),
         JobEventKind::OutputFound { .. } | JobEventKind::OutputCollected { .. } => {
             record_output(job, &event.what);
         }
         JobEventKind::RoundAborted { why, then } => begin_abort(job, why, then, at),
-        JobEventKind::AbortRedirected { then } => redirect(job, then),
+        JobEventKind::AbortRedirected { then } => apply_abort_consequence(job, then),
         JobEventKind::JobRequeued { not_before } => requeue_job(job, *not_before, at),
         JobEventKind::PriorityChanged { to, by } => {
             job.priority = *to;
@@ -109,7 +109,7 @@ fn apply_thaw(job: &mut Job, at: Timestamp) {
     evolve_reservations::recheck_reservations(job, at);
 }
 
-fn redirect(job: &mut Job, next: &AbortConsequence) {
+fn apply_abort_consequence(job: &mut Job, next: &AbortConsequence) {
     if let JobPhase::Aborting { then, .. } = &mut job.phase {
         *then = next.clone();
     }
@@ -125,7 +125,7 @@ fn set_failed(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
 fn set_running(job: &mut Job, at: Timestamp) {
     job.phase = JobPhase::Running { since: at };
     job.instants.started = Some(at);
-    job.set_off_later(at);
+    job.begin_late_components(at);
 }
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &SiteCharge) {
@@ -137,7 +137,7 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &SiteCharge) {
         .into_iter()
         .all(|other| other.charge.is_none() && other.restart.is_none());
     job.setbacks.incidents += u32::from(is_first);
-    with_component(job, index, |component| {
+    change_component(job, index, |component| {
         component.avoid.insert(charge.site.clone());
         component.charge = Some(charge.clone());
     });
@@ -153,7 +153,7 @@ fn avoid_site(component: &mut Component) {
 
 fn begin_abort(job: &mut Job, why: &AbortCause, then: &AbortConsequence, at: Timestamp) {
     count_setback(job, why);
-    count_waste(job, at);
+    count_waste_of_job(job, at);
     for component in &mut job.components {
         component.given_back = false;
         component.restart = None;
@@ -180,19 +180,19 @@ fn requeue_job(job: &mut Job, not_before: Timestamp, at: Timestamp) {
     evolve_reservations::settle_reservation(job);
 }
 
-fn with_component(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
+fn change_component(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
     if let Some(component) = job.components.get_mut(index.0 as usize) {
         change(component);
     }
 }
 
-fn with_output(
+fn change_output(
     job: &mut Job,
     index: ComponentIndex,
     output: u32,
     change: impl FnOnce(&mut OutputCollection),
 ) {
-    with_component(job, index, |component| {
+    change_component(job, index, |component| {
         if let Some(collected) = component.collected.get_mut(output as usize) {
             change(collected);
         }
@@ -211,13 +211,13 @@ fn place_job(
         job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
     }
     if matches!(job.spec.request, RequestType::Flexible(_)) {
-        renew_split(&mut job.components, placements.len());
+        replace_components(&mut job.components, placements.len());
     }
     job.components
         .resize_with(placements.len(), Component::default);
     for (index, placement) in placements.iter().enumerate() {
         let outputs = job
-            .spec_of(ComponentIndex(index as u32))
+            .component_spec(ComponentIndex(index as u32))
             .map_or(0, |spec| spec.outputs.len());
         let component = &mut job.components[index];
         component.placement = Some(placement.clone());
@@ -254,14 +254,14 @@ fn place_job(
 
 /// Replaces the components by those of another split. They are other components: no attempt number
 /// may come twice under one index, even if an index went and came back.
-fn renew_split(components: &mut Vec<Component>, count: usize) {
+fn replace_components(components: &mut Vec<Component>, count: usize) {
     let last = components
         .iter()
         .map(|component| component.attempt)
         .max()
         .unwrap_or_default();
     components.resize_with(count, Component::default);
-    if !bug(PlantedBug::SplitCountsAnew) {
+    if !is_planted(PlantedBug::SplitCountsAnew) {
         components
             .iter_mut()
             .for_each(|component| component.attempt = last);
@@ -295,7 +295,7 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
         component.start_by = match component.run {
             AttemptState::AtGate {
                 clock: Some(clock), ..
-            } if !bug(PlantedBug::OpenStale) => start_by.map(|time| time + clock),
+            } if !is_planted(PlantedBug::OpenStale) => start_by.map(|time| time + clock),
             _ => None,
         };
     }
@@ -304,8 +304,8 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
         .iter()
         .filter_map(|component| component.held_since);
     job.instants.claimed = Some(claims.max().unwrap_or(at));
-    count_gain(job);
-    count_waste(job, at);
+    count_gain_of_job(job);
+    count_waste_of_job(job, at);
 }
 
 /// Records that an output was found, or is where it was wanted.
@@ -316,10 +316,10 @@ fn record_output(job: &mut Job, what: &JobEventKind) {
             output,
             content,
         } => {
-            with_output(job, *component, *output, |o| o.content = Some(*content));
+            change_output(job, *component, *output, |o| o.content = Some(*content));
         }
         JobEventKind::OutputCollected { component, output } => {
-            with_output(job, *component, *output, |o| o.done = true);
+            change_output(job, *component, *output, |o| o.done = true);
         }
         _ => {}
     }
@@ -340,14 +340,14 @@ fn count_setback(job: &mut Job, why: &AbortCause) {
         job.setbacks.claims += 1;
         job.setbacks.missed_starts += 1;
     }
-    count_cause(job, why);
+    count_abort_cause(job, why);
 }
 
-fn count_cause(job: &mut Job, why: &AbortCause) {
+fn count_abort_cause(job: &mut Job, why: &AbortCause) {
     match why {
         AbortCause::Preempted { .. } => {
             job.setbacks.preemptions += 1;
-            job.setbacks.own_errors += u32::from(bug(PlantedBug::ChargePreempted));
+            job.setbacks.own_errors += u32::from(is_planted(PlantedBug::ChargePreempted));
         }
         AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
         AbortCause::Application { .. } => job.setbacks.own_errors += 1,

@@ -1,7 +1,7 @@
 //! Jobs that want a reservation only if they need one: their processors are claimed first, and
 //! sites are asked for a reservation once claims have failed for long enough.
 
-use super::reserved_split::is_refused;
+use super::reserved_split::is_request_refused;
 use crate::job::job_state::{Job, JobPhase};
 use crate::units::Timestamp;
 
@@ -19,21 +19,21 @@ impl Job {
             .reservation
             .as_deref()
             .map_or(0, |reservation| reservation.refusals);
-        Some(wish.next_request_at(self.waits_for_reservation_since(), refusals))
+        Some(wish.next_request_at(self.reservation_wait_start(), refusals))
     }
 
     /// Returns since when claims for its processors have failed: since sites have refused, or it
     /// was submitted. A reservation that it had and lost is requested anew at once.
-    fn waits_for_reservation_since(&self) -> Timestamp {
+    fn reservation_wait_start(&self) -> Timestamp {
         let refused = self
             .reservation
             .as_deref()
-            .filter(|reservation| is_refused(reservation));
+            .filter(|reservation| is_request_refused(reservation));
         refused.map_or(self.submitted_at, |reservation| reservation.asked_since)
     }
 
     /// Returns true if sites are being asked for its reservation, or have confirmed it.
-    pub fn is_being_reserved(&self) -> bool {
+    pub fn has_live_reservation_search(&self) -> bool {
         self.reservation
             .as_deref()
             .is_some_and(|reservation| !reservation.spent)
@@ -47,7 +47,7 @@ impl Job {
 
     /// Returns the time from which on it may be claimed, if it waits for idle processors; it may
     /// wait for a reservation at the same time.
-    pub fn waits_for_claim(&self) -> Option<Timestamp> {
+    pub fn claimable_from(&self) -> Option<Timestamp> {
         let JobPhase::Queued { not_before, .. } = self.phase else {
             return None;
         };

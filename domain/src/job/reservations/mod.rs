@@ -12,7 +12,7 @@ mod start_notices;
 mod unreserved_components;
 
 pub use preferred_sites::RankingKnowledge;
-pub(crate) use preferred_sites::{ReservationDemand, begin_window};
+pub(crate) use preferred_sites::{ReservationDemand, reservation_begin_window};
 pub use reschedulable::ReschedulableJob;
 pub use reserved_split::{AlternativeDivision, JobDivision};
 pub use start_notices::{StartNotice, StartNoticeKind, StartNotices};
@@ -111,7 +111,7 @@ impl JobReservations {
     /// Returns the call that is due, and its number.
     pub fn due_call(&self) -> Option<(u32, ReservationCall)> {
         self.calling_search()
-            .and_then(call_of)
+            .and_then(due_call_of)
             .map(|ask| (self.answers, ask))
     }
 
@@ -122,13 +122,13 @@ impl JobReservations {
             .iter()
             .map(|other| &other.search)
             .chain([&self.search]);
-        searches.find(|search| call_of(search).is_some())
+        searches.find(|search| due_call_of(search).is_some())
     }
 
     /// Applies the answer to the due call.
     pub(super) fn record_answer(&mut self, outcome: ReservationOutcome, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
-        let search = other.filter(|search| call_of(search).is_some());
+        let search = other.filter(|search| due_call_of(search).is_some());
         search.unwrap_or(&mut self.search).record_outcome(outcome);
         self.answers += 1;
         self.asked_since = now;
@@ -143,7 +143,7 @@ impl JobReservations {
     /// Begins to cancel it, as nobody needs it any more.
     pub(super) fn begin_cancelling(&mut self, now: Timestamp) {
         self.stop_rescheduling(now);
-        if !is_over(&self.search) && !self.search.given_up {
+        if !is_search_over(&self.search) && !self.search.given_up {
             self.search.give_up();
             self.asked_since = now;
         }
@@ -168,7 +168,7 @@ impl JobReservations {
     /// Has sites confirm again what they confirmed some time ago: the reservations that are to
     /// replace these if the job is placed, else these. No site is asked about a reservation that
     /// has ended.
-    pub(super) fn recheck(&mut self, is_placed: bool, now: Timestamp) {
+    pub(super) fn recheck_confirmed(&mut self, is_placed: bool, now: Timestamp) {
         let ended = !is_placed && self.has_ended(now);
         let other = self.other.as_mut().filter(|other| other.wish.is_some());
         let search = if is_placed {
@@ -177,7 +177,7 @@ impl JobReservations {
             Some(&mut self.search)
         };
         let confirmed = search
-            .filter(|search| !ended && search.standing() == ReservationSearchState::Confirmed);
+            .filter(|search| !ended && search.current_state() == ReservationSearchState::Confirmed);
         if let Some(search) = confirmed {
             search.confirm_again();
             self.asked_since = now;
@@ -196,7 +196,7 @@ impl JobReservations {
     /// Ends the search for reservations that were to replace it.
     pub(super) fn stop_rescheduling(&mut self, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
-        if let Some(search) = other.filter(|search| !is_over(search) && !search.given_up) {
+        if let Some(search) = other.filter(|search| !is_search_over(search) && !search.given_up) {
             search.give_up();
             self.asked_since = now;
         }
@@ -220,18 +220,18 @@ impl JobReservations {
     }
 
     /// Returns the time at which a site that does not answer is taken to have refused.
-    pub fn silent_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
+    pub fn silence_deadline(&self, parameters: &JobParameters) -> Option<Timestamp> {
         self.due_call()
             .map(|_| self.asked_since + parameters.reservation_patience)
     }
 
     /// Returns true if nothing of it is left at any site.
     pub fn is_released(&self) -> bool {
-        is_over(&self.search)
+        is_search_over(&self.search)
             && self
                 .other
                 .as_ref()
-                .is_none_or(|other| is_over(&other.search))
+                .is_none_or(|other| is_search_over(&other.search))
     }
 
     /// Returns the last serial that was used.
@@ -261,7 +261,7 @@ impl JobReservations {
 
     /// Iterates over the parts with their reservations.
     pub fn parts(&self) -> impl Iterator<Item = (&CoallocationPart, Option<&PartReservation>)> {
-        let held = self.search.reserved().iter().map(Option::as_ref);
+        let held = self.search.part_reservations().iter().map(Option::as_ref);
         self.search.job.parts.iter().zip(held)
     }
 
@@ -273,7 +273,7 @@ impl JobReservations {
             .parts
             .iter()
             .zip(&self.placements)
-            .zip(self.search.reserved());
+            .zip(self.search.part_reservations());
         let mut placed = all
             .map(|((part, placements), held)| {
                 let PartReservation {
@@ -311,16 +311,16 @@ impl JobReservations {
     }
 }
 
-fn call_of(search: &ReservationSearch) -> Option<ReservationCall> {
-    match search.standing() {
+fn due_call_of(search: &ReservationSearch) -> Option<ReservationCall> {
+    match search.current_state() {
         ReservationSearchState::Asks(ask) => Some(ask),
         ReservationSearchState::Confirmed | ReservationSearchState::Failed(_) => None,
     }
 }
 
 /// Returns true if nothing of it is left at any site.
-fn is_over(search: &ReservationSearch) -> bool {
-    matches!(search.standing(), ReservationSearchState::Failed(_))
+fn is_search_over(search: &ReservationSearch) -> bool {
+    matches!(search.current_state(), ReservationSearchState::Failed(_))
 }
 
 impl Job {
@@ -359,13 +359,13 @@ impl Job {
         let next = reservation
             .search
             .best
-            .filter(|_| reservation.search.standing() == refused);
+            .filter(|_| reservation.search.current_state() == refused);
         next.map(|next| next + reservation.lead)
     }
 
     /// Returns the begin of its last reservation, if its components have any. For a component that
     /// begins later, this is the latest begin of the others' reservations that fits it.
-    pub fn reservations_begin(&self) -> Option<Timestamp> {
+    pub fn last_reservation_begin(&self) -> Option<Timestamp> {
         self.indexed_components()
             .filter_map(|(index, component): (ComponentIndex, &Component)| {
                 Some(component.acquisition().reservation_use()?.from - self.spec.offset_of(index))
@@ -376,7 +376,7 @@ impl Job {
     /// Returns the start of the payloads that begin together: when the last reservation has begun
     /// and all could come to their gates, but within the window that the user accepts.
     pub fn reserved_start(&self) -> Option<Timestamp> {
-        Some(self.start_for_begin(self.reservations_begin()?))
+        Some(self.start_for_begin(self.last_reservation_begin()?))
     }
 
     /// Returns the same for reservations the last of which begins then.

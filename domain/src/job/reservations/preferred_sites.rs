@@ -10,7 +10,7 @@ use crate::job::spec::JobSpec;
 use crate::placed::Placement;
 use crate::reservation::{
     CandidateState, OpeningRequest, ReservationCandidate, ResourceAmounts, SiteRanking,
-    StartWindow, Timeline, lease_length,
+    StartWindow, Timeline, reservation_length,
 };
 use crate::units::{DurationMs, Timestamp};
 
@@ -39,7 +39,7 @@ pub(crate) struct ReservationDemand {
 /// Returns the window in which reservations for these starts may begin: by the lead earlier, so
 /// that all components can come to their gates, as far as there is time for that. Empty if it is
 /// too late.
-pub(crate) fn begin_window(
+pub(crate) fn reservation_begin_window(
     accepted: StartWindow,
     parameters: &JobParameters,
     now: Timestamp,
@@ -60,7 +60,7 @@ impl ReservationDemand {
         let tolerance = tolerance.min(window.latest.since(window.earliest));
         let lead = parameters.reservation_lead;
         let margin = parameters.wall_margin;
-        let length = lease_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
+        let length = reservation_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
         Self {
             window,
             tolerance,
@@ -71,7 +71,7 @@ impl ReservationDemand {
 
 impl Job {
     /// Returns true if it says how the sites that it asks are ranked.
-    pub fn ranks_sites(&self) -> bool {
+    pub fn has_ranking_preferences(&self) -> bool {
         self.spec.run.preferences.is_some() && self.reservation_terms().is_some()
     }
 }
@@ -90,7 +90,7 @@ impl JobSpec {
         let Some(preferences) = &self.run.preferences else {
             return Vec::new();
         };
-        let window = begin_window(accepted, parameters, outlook.now);
+        let window = reservation_begin_window(accepted, parameters, outlook.now);
         let lease = ReservationDemand::new(self.wall_time, window, tolerance, parameters);
         let ranked = candidates
             .iter_mut()
@@ -184,8 +184,12 @@ impl ComponentSiteRanking<'_> {
         candidate: &ReservationCandidate,
     ) -> Option<Timestamp> {
         let free = self.outlook.free.get(&candidate.site)?;
-        let resources = spec.components.get(index.0 as usize)?.resources.countable();
-        let need: ResourceAmounts = free.amounts(&resources).ok()?;
+        let resources = spec
+            .components
+            .get(index.0 as usize)?
+            .resources
+            .without_computing_power();
+        let need: ResourceAmounts = free.to_amounts(&resources).ok()?;
         let StartWindow { earliest, latest } =
             candidate.window_to_request(self.outlook.now, self.lease.window);
         let before = latest + DurationMs(1);

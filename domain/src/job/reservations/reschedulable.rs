@@ -1,7 +1,7 @@
 //! Rescheduling to an earlier start (FlexCo): the present reservations of a job, and those that it
 //! could have instead.
 
-use super::is_over;
+use super::is_search_over;
 use crate::job::job_state::{Job, JobPhase, JobReservations};
 use crate::reservation::flexco::{FlexPlan, MetaJob, PartsPlan, UnsplitPart};
 use crate::reservation::{CoallocationPart, ReservationSearchState, StartWindow};
@@ -34,14 +34,14 @@ impl Job {
     /// Returns the basis for an earlier start. `None`: the job may not be rescheduled, has no
     /// reservations that all sites have confirmed, is being rescheduled already, or is frozen or
     /// held.
-    pub fn earlier_start_basis(&self, now: Timestamp) -> Option<ReschedulableJob> {
+    pub fn reschedulable_job(&self, now: Timestamp) -> Option<ReschedulableJob> {
         let wish = self.reservation_terms().filter(|wish| wish.flexible)?;
         let reservation = self
             .reservation
             .as_deref()
             .filter(|_| self.can_be_rescheduled(now))?;
         let parts = reservation.search.job.parts.iter().enumerate();
-        let held = reservation.search.reserved().iter().flatten();
+        let held = reservation.search.part_reservations().iter().flatten();
         let present = PartsPlan {
             start: held.clone().map(|held| held.start).max()?,
             sites: held.map(|held| held.site.clone()).collect(),
@@ -53,7 +53,7 @@ impl Job {
         Some(ReschedulableJob {
             parts: parts
                 .map(|(part, asked): (usize, &CoallocationPart)| {
-                    whole_part(reservation, part, asked, now)
+                    unsplit_part(reservation, part, asked, now)
                 })
                 .collect(),
             present,
@@ -69,17 +69,19 @@ impl Job {
                 .reservation
                 .as_deref()
                 .is_some_and(|reservation: &JobReservations| {
-                    reservation.search.standing() == ReservationSearchState::Confirmed
+                    reservation.search.current_state() == ReservationSearchState::Confirmed
                         && reservation
                             .other
                             .as_ref()
-                            .is_none_or(|other| is_over(&other.search))
+                            .is_none_or(|other| is_search_over(&other.search))
                 })
-            && self.reservations_begin().is_some_and(|begin| begin > now)
+            && self
+                .last_reservation_begin()
+                .is_some_and(|begin| begin > now)
     }
 }
 
-fn whole_part(
+fn unsplit_part(
     reservation: &JobReservations,
     part: usize,
     asked: &CoallocationPart,
@@ -87,7 +89,7 @@ fn whole_part(
 ) -> UnsplitPart {
     let held = reservation
         .search
-        .reserved()
+        .part_reservations()
         .get(part)
         .and_then(Option::as_ref);
     let placements = reservation

@@ -1,7 +1,7 @@
 //! The division of a flexible job over the sites that reserve processors for it (FlexCo): its
 //! shape, and its parts.
 
-use super::begin_window;
+use super::reservation_begin_window;
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{Job, JobReservations};
 use crate::job::spec::RequestType;
@@ -40,7 +40,7 @@ impl Job {
     /// those of the reservations.
     pub fn divisible_job(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
         let wish = self.reservation_terms()?;
-        let window = begin_window(wish.window, parameters, now);
+        let window = reservation_begin_window(wish.window, parameters, now);
         let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
         let beside = tolerance + parameters.reservation_lead + parameters.wall_margin;
         self.build_meta_job(window, beside)
@@ -50,9 +50,14 @@ impl Job {
         let RequestType::Flexible(bounds) = &self.spec.request else {
             return None;
         };
-        let whole = self.spec.components.first()?.resources.countable();
+        let whole = self
+            .spec
+            .components
+            .first()?
+            .resources
+            .without_computing_power();
         let shapes = self.spec.shapes().map(|shape| JobShape {
-            resources: whole.portion(shape.processors),
+            resources: whole.portion_for(shape.processors),
             run_time: shape.run_time,
         });
         Some(MetaJob {
@@ -88,7 +93,7 @@ impl Job {
         let sites = parts.len();
         let beside = length
             .0
-            .saturating_sub(self.spec.run_time_in(split.shape, sites).0);
+            .saturating_sub(self.spec.run_time_in_shape(split.shape, sites).0);
         let job = self.build_meta_job(window, DurationMs(beside))?;
         let shape = split.shape as usize;
         let completion = start + length;
@@ -109,7 +114,7 @@ impl Job {
         let before = self
             .reservation
             .as_deref()
-            .filter(|before| is_refused(before));
+            .filter(|before| is_request_refused(before));
         let before = before
             .and_then(|before| before.split)
             .map(|split| split.refused + 1);
@@ -124,8 +129,8 @@ impl Job {
 }
 
 /// Returns true if sites refused the request.
-pub(super) fn is_refused(reservation: &JobReservations) -> bool {
-    match reservation.search.standing() {
+pub(super) fn is_request_refused(reservation: &JobReservations) -> bool {
+    match reservation.search.current_state() {
         ReservationSearchState::Failed(failure) => match failure {
             ReservationSearchFailure::Never
             | ReservationSearchFailure::NoCommonStart
@@ -139,7 +144,7 @@ pub(super) fn is_refused(reservation: &JobReservations) -> bool {
 impl JobReservations {
     /// Returns true if a flexible job is to be divided anew after this refusal.
     pub(in crate::job) fn is_divided_anew(&self) -> bool {
-        self.split.is_some_and(|split| !split.is_last) && is_refused(self)
+        self.split.is_some_and(|split| !split.is_last) && is_request_refused(self)
     }
 
     /// Takes over another division.

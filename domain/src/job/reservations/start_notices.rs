@@ -75,7 +75,7 @@ impl StartNotices {
 impl Job {
     /// Returns the time at which its reserved start is announced; `None` if it was announced, or
     /// was reserved later than that.
-    pub fn announced_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
+    pub fn announcement_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         let JobPhase::Placed { at: placed_at, .. } = self.phase else {
             return None;
         };

@@ -55,7 +55,7 @@ impl JobReservations {
         if self.claimed.is_empty() {
             return DurationMs::ZERO;
         }
-        let reserved = self.search.reserved().iter().flatten();
+        let reserved = self.search.part_reservations().iter().flatten();
         let starts = reserved.map(|held| held.start);
         let first = starts.clone().min().unwrap_or_default();
         let last = starts.max().unwrap_or_default();

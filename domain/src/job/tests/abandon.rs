@@ -8,12 +8,12 @@ use crate::job::job_state::{AbortConsequence, AttemptEnding, AttemptState, JobPh
 use crate::job::spec::UnreachableAction;
 
 /// A job that must not run twice, and runs at two sites.
-fn once() -> JobWorld {
+fn running_nonrerunnable_world() -> JobWorld {
     let mut spec = spec(2);
     spec.rerunnable = false;
     spec.on_unreachable = UnreachableAction::Wait;
     let mut world = JobWorld::new(spec);
-    world.run();
+    world.run_to_payloads();
     world
 }
 
@@ -22,18 +22,18 @@ fn operator() -> KeyName {
 }
 
 /// By the operator, with these sites silent.
-fn abandon(sites: &[usize]) -> JobCommand {
+fn abandon_command(sites: &[usize]) -> JobCommand {
     JobCommand::Abandon {
         by: operator(),
         silent: sites.iter().map(|&at| site(at)).collect(),
     }
 }
 
-fn gone(world: &mut JobWorld) -> Vec<&'static str> {
+fn look_with_removed_site(world: &mut JobWorld) -> Vec<&'static str> {
     let removed = vec![(ComponentIndex(0), world.now)];
-    world.pass(10_000_000);
+    world.advance_secs(10_000_000);
     world
-        .tell(JobCommand::Look(JobSurroundings {
+        .apply_command(JobCommand::Look(JobSurroundings {
             removed,
             ..JobSurroundings::default()
         }))
@@ -42,16 +42,16 @@ fn gone(world: &mut JobWorld) -> Vec<&'static str> {
 
 #[test]
 fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
-    let mut world = once();
-    world.tell(JobCommand::Cancel(key())).unwrap();
-    world.see(1, AttemptSighting::Failed("ended by signal 15".into()));
+    let mut world = running_nonrerunnable_world();
+    world.apply_command(JobCommand::Cancel(key())).unwrap();
+    world.sight_attempt(1, AttemptSighting::Failed("ended by signal 15".into()));
     assert_eq!(
-        gone(&mut world),
+        look_with_removed_site(&mut world),
         Vec::<&str>::new(),
         "it may still run there"
     );
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    let names = world.tell(abandon(&[0])).unwrap();
+    let names = world.apply_command(abandon_command(&[0])).unwrap();
     assert_eq!(names, ["AbortRedirected", "AttemptEnded", "JobCancelled"]);
     let left = &world.job.components[0].run;
     assert!(
@@ -70,25 +70,25 @@ fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
         Some(JobEventKind::JobCancelled { by: operator() }),
         "who insists answers for it"
     );
-    assert_eq!(world.due(), [], "nothing is done for it any more");
+    assert_eq!(world.due_effects(), [], "nothing is done for it any more");
 }
 
 #[test]
 fn what_may_run_at_sites_that_answer_is_ended_there_and_not_given_up() {
-    let mut world = once();
-    let names = world.tell(abandon(&[0])).unwrap();
+    let mut world = running_nonrerunnable_world();
+    let names = world.apply_command(abandon_command(&[0])).unwrap();
     assert_eq!(names, ["RoundAborted", "AttemptEnded"]);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[1].run.may_live());
-    world.see(1, AttemptSighting::Failed("ended by signal 15".into()));
+    world.sight_attempt(1, AttemptSighting::Failed("ended by signal 15".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
 }
 
 #[test]
 fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
     let mut world = JobWorld::new(spec(2));
-    world.run();
-    world.see(1, AttemptSighting::Vanished("its node failed".into()));
+    world.run_to_payloads();
+    world.sight_attempt(1, AttemptSighting::Vanished("its node failed".into()));
     let requeues = |world: &JobWorld| {
         matches!(
             world.job.phase,
@@ -99,7 +99,7 @@ fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
         )
     };
     assert!(requeues(&world), "{:?}", world.job.phase);
-    world.tell(abandon(&[0])).unwrap();
+    world.apply_command(abandon_command(&[0])).unwrap();
     assert!(
         !requeues(&world),
         "its payload may still run at the silent site"
@@ -110,17 +110,23 @@ fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
 
 #[test]
 fn abandoning_is_cancelling_where_every_site_answers() {
-    let mut world = once();
-    assert_eq!(world.tell(abandon(&[])).unwrap(), ["RoundAborted"]);
+    let mut world = running_nonrerunnable_world();
     assert_eq!(
-        world.tell(abandon(&[2])),
+        world.apply_command(abandon_command(&[])).unwrap(),
+        ["RoundAborted"]
+    );
+    assert_eq!(
+        world.apply_command(abandon_command(&[2])),
         Err(JobRejection::AlreadySo),
         "nothing of it is there"
     );
-    world.see_all(AttemptSighting::Vanished("killed".into()));
+    world.sight_all(AttemptSighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
-    assert_eq!(world.tell(abandon(&[0])), Err(JobRejection::AlreadySo));
+    assert_eq!(
+        world.apply_command(abandon_command(&[0])),
+        Err(JobRejection::AlreadySo)
+    );
     let mut queued = JobWorld::new(spec(1));
-    queued.tell(abandon(&[0])).unwrap();
+    queued.apply_command(abandon_command(&[0])).unwrap();
     assert_eq!(queued.phase(), PhaseKind::Cancelled);
 }

@@ -12,7 +12,7 @@ use crate::units::{ClockSkew, DurationMs};
 
 const SECOND: u64 = 1_000;
 
-fn accounting(world: &JobWorld) -> JobAccounting {
+fn accounting_of(world: &JobWorld) -> JobAccounting {
     JobAccounting::from_job(&world.job)
 }
 
@@ -21,7 +21,7 @@ fn seconds(secs: u64) -> Option<DurationMs> {
 }
 
 /// A job with input, whose claim begins early: as soon as the components are placed.
-fn claimed_early(sizes: &[u32]) -> JobWorld {
+fn world_with_early_claim(sizes: &[u32]) -> JobWorld {
     let mut spec = spec(sizes.len());
     for (component, size) in spec.components.iter_mut().zip(sizes) {
         component.resources.processors = *size;
@@ -34,28 +34,28 @@ fn claimed_early(sizes: &[u32]) -> JobWorld {
 /// M-1: claims at 240, 240 and 300, start at 320.
 #[test]
 fn what_is_gained_and_wasted_counts_processors_and_time() {
-    let mut world = claimed_early(&[16, 8, 8]);
+    let mut world = world_with_early_claim(&[16, 8, 8]);
     let mut placements = world.placements(320_000);
     placements
         .iter_mut()
         .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.accept_all();
-    world.pass(240);
-    world.see(0, AttemptSighting::Ready("n".into()));
-    world.see(1, AttemptSighting::Ready("n".into()));
-    world.pass(60);
-    world.see(2, AttemptSighting::Ready("n".into()));
+    world.accept_all_submissions();
+    world.advance_secs(240);
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+    world.sight_attempt(1, AttemptSighting::Ready("n".into()));
+    world.advance_secs(60);
+    world.sight_attempt(2, AttemptSighting::Ready("n".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming, "input is missing");
-    world.pass(20);
-    world.look(InputState::Here);
+    world.advance_secs(20);
+    world.look_with_inputs(InputState::Here);
     assert_eq!(world.phase(), PhaseKind::Starting);
-    let found = accounting(&world);
+    let found = accounting_of(&world);
     assert_eq!(found.gained_time, seconds(300));
     assert_eq!(found.gained_processor_ms, 8_160 * SECOND);
     assert_eq!(found.wasted_processor_ms, 2_080 * SECOND);
@@ -65,19 +65,19 @@ fn what_is_gained_and_wasted_counts_processors_and_time() {
 /// As M-1, but each wrapper takes 20 s to its gate, and each payload 15 s to begin.
 #[test]
 fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
-    let mut world = claimed_early(&[16, 8]);
+    let mut world = world_with_early_claim(&[16, 8]);
     let mut placements = world.placements(320_000);
     placements
         .iter_mut()
         .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.accept_all();
-    world.pass(240);
+    world.accept_all_submissions();
+    world.advance_secs(240);
     let ahead = ClockSkew(3_600_000);
     let held_at = Some(world.now + ahead - DurationMs::from_secs(20));
     for index in [0, 1] {
@@ -86,27 +86,27 @@ fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
             held_at,
             ..SiteClockTimes::default()
         };
-        world.see_at(index, times, AttemptSighting::Ready("n".into()));
+        world.sight_attempt_at(index, times, AttemptSighting::Ready("n".into()));
     }
-    world.look(InputState::Here);
-    let found = accounting(&world);
+    world.look_with_inputs(InputState::Here);
+    let found = accounting_of(&world);
     assert_eq!(found.gained_time, seconds(220));
     assert_eq!(found.gained_processor_ms, 24 * 220 * SECOND);
     assert_eq!(found.wasted_processor_ms, 24 * 20 * SECOND, "to the gate");
-    world.pass(15);
-    world.see(0, AttemptSighting::Begun("n".into()));
-    world.pass(5);
-    world.see(1, AttemptSighting::TooLate);
-    let found = accounting(&world);
+    world.advance_secs(15);
+    world.sight_attempt(0, AttemptSighting::Begun("n".into()));
+    world.advance_secs(5);
+    world.sight_attempt(1, AttemptSighting::TooLate);
+    let found = accounting_of(&world);
     assert_eq!(
         found.wasted_processor_ms,
         (16 * 35 + 8 * 40) * SECOND,
         "and behind it"
     );
-    world.pass(100);
-    world.see(0, AttemptSighting::Failed("killed".into()));
+    world.advance_secs(100);
+    world.sight_attempt(0, AttemptSighting::Failed("killed".into()));
     assert_eq!(
-        accounting(&world).wasted_processor_ms,
+        accounting_of(&world).wasted_processor_ms,
         found.wasted_processor_ms,
         "it ran"
     );
@@ -115,48 +115,48 @@ fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
 /// M-2.
 #[test]
 fn what_a_failed_round_held_is_wasted() {
-    let mut world = claimed_early(&[16, 8, 8]);
+    let mut world = world_with_early_claim(&[16, 8, 8]);
     world.parameters.claim_timeout = DurationMs::from_secs(80);
-    world.place();
-    world.accept_all();
-    world.see(0, AttemptSighting::Ready("n".into()));
-    world.see(1, AttemptSighting::Ready("n".into()));
-    world.pass(80);
-    world.look(InputState::Unknown);
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+    world.sight_attempt(1, AttemptSighting::Ready("n".into()));
+    world.advance_secs(80);
+    world.look_with_inputs(InputState::Unknown);
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see_all(AttemptSighting::Void);
+    world.sight_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
-    assert_eq!(accounting(&world).wasted_processor_ms, 1_920 * SECOND);
-    assert_eq!(accounting(&world).gained_processor_ms, 0);
+    assert_eq!(accounting_of(&world).wasted_processor_ms, 1_920 * SECOND);
+    assert_eq!(accounting_of(&world).gained_processor_ms, 0);
 }
 
 /// A claiming try at the time that is planned for it, which finds nothing idle.
-fn try_in_vain(world: &mut JobWorld) {
+fn make_failing_try(world: &mut JobWorld) {
     world.now = world
         .job
-        .claim_time(&world.parameters)
+        .next_claim_time(&world.parameters)
         .expect("a time for a try");
     let attempt = ClaimTry {
         round: world.job.round,
         ..ClaimTry::default()
     };
     world
-        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
+        .apply_command(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap();
 }
 
 /// M-3, whole: two placements, the first of which could not be claimed by its start time.
 #[test]
 fn vector_m_3() {
-    let mut world = claimed_early(&[4]);
+    let mut world = world_with_early_claim(&[4]);
     let submitted = world.now;
     let at = |secs: u64| submitted + DurationMs::from_secs(secs);
-    let claim_time = |world: &JobWorld| world.job.claim_time(&world.parameters);
+    let claim_time = |world: &JobWorld| world.job.next_claim_time(&world.parameters);
 
-    world.pass(120);
+    world.advance_secs(120);
     let placements = world.placements(320_000);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
@@ -167,7 +167,7 @@ fn vector_m_3() {
         "JCT(0) = 120 + 0.75 x 320"
     );
     while world.phase() == PhaseKind::Placed {
-        try_in_vain(&mut world);
+        make_failing_try(&mut world);
     }
     assert_eq!(
         (world.now, world.phase()),
@@ -175,10 +175,10 @@ fn vector_m_3() {
         "back at JST"
     );
 
-    world.pass(60);
+    world.advance_secs(60);
     let placements = world.placements(160_000);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
@@ -188,20 +188,20 @@ fn vector_m_3() {
         Some(at(580)),
         "JCT(0) = 500 + 0.5 x 160: L fell"
     );
-    try_in_vain(&mut world);
+    make_failing_try(&mut world);
     assert_eq!(claim_time(&world), Some(at(620)), "580 + 0.5 x 80");
     world.now = at(620);
-    world.look(InputState::Unknown);
-    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
-    world.see(0, AttemptSighting::Ready("n".into()));
+    world.look_with_inputs(InputState::Unknown);
+    world.answer_submission(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
     world.now = at(660);
-    world.look(InputState::Here);
-    world.see(0, AttemptSighting::Begun("n".into()));
+    world.look_with_inputs(InputState::Here);
+    world.sight_attempt(0, AttemptSighting::Begun("n".into()));
     world.now = at(800);
-    world.see(0, AttemptSighting::Succeeded);
+    world.sight_attempt(0, AttemptSighting::Succeeded);
 
     assert_eq!(world.phase(), PhaseKind::Finished);
-    let found = accounting(&world);
+    let found = accounting_of(&world);
     assert_eq!(found.placement_time, seconds(60));
     assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
     assert_eq!(found.start_delay_ms, Some(220_000), "660 less 440");
@@ -214,44 +214,44 @@ fn vector_m_3() {
 /// As M-3, but the first placement is lost with its input.
 #[test]
 fn the_durations_of_a_job_with_two_placements() {
-    let mut world = claimed_early(&[4]);
-    world.pass(120);
+    let mut world = world_with_early_claim(&[4]);
+    world.advance_secs(120);
     let placements = world.placements(320_000);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.pass(320);
+    world.advance_secs(320);
     let lost = lost_input(&[0]);
-    let _ = world.tell(JobCommand::Look(JobSurroundings {
+    let _ = world.apply_command(JobCommand::Look(JobSurroundings {
         inputs: lost,
         ..JobSurroundings::default()
     }));
     if world.phase() == PhaseKind::Aborting {
-        world.see_all(AttemptSighting::Void);
+        world.sight_all(AttemptSighting::Void);
     }
     assert_eq!(world.phase(), PhaseKind::Queued);
-    world.pass(60);
+    world.advance_secs(60);
     let mut placements = world.placements(160_000);
     placements[0].transfer_time = DurationMs::ZERO;
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.look(InputState::Here);
-    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
-    world.pass(120);
-    world.see(0, AttemptSighting::Ready("n".into()));
-    world.pass(40);
-    world.see(0, AttemptSighting::Begun("n".into()));
-    world.pass(140);
-    world.see(0, AttemptSighting::Succeeded);
+    world.look_with_inputs(InputState::Here);
+    world.answer_submission(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.advance_secs(120);
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+    world.advance_secs(40);
+    world.sight_attempt(0, AttemptSighting::Begun("n".into()));
+    world.advance_secs(140);
+    world.sight_attempt(0, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
-    let found = accounting(&world);
+    let found = accounting_of(&world);
     assert_eq!(found.placement_time, seconds(60));
     assert_eq!(found.total_placement_time, DurationMs::from_secs(180));
     assert_eq!(found.queue_time, seconds(500));
@@ -266,23 +266,23 @@ fn the_durations_of_a_job_with_two_placements() {
 /// M-4.
 #[test]
 fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
-    let mut world = claimed_early(&[4]);
+    let mut world = world_with_early_claim(&[4]);
     let placements = world.placements(1_000_000);
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.pass(100);
+    world.advance_secs(100);
     let lost = lost_input(&[0]);
     world
-        .tell(JobCommand::Look(JobSurroundings {
+        .apply_command(JobCommand::Look(JobSurroundings {
             inputs: lost,
             ..JobSurroundings::default()
         }))
         .unwrap();
-    world.pass(20);
-    world.place();
-    assert_eq!(accounting(&world).start_delay_ms, Some(-880_000));
+    world.advance_secs(20);
+    world.place_job();
+    assert_eq!(accounting_of(&world).start_delay_ms, Some(-880_000));
 }

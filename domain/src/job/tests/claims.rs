@@ -102,7 +102,7 @@ fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> Preempti
     }
 }
 
-fn field() -> ClaimTestSites {
+fn claim_test_sites() -> ClaimTestSites {
     ClaimTestSites {
         idle: BTreeMap::from([(a(), 20), (b(), 12), (c(), 4)]),
         at_b: vec![
@@ -117,7 +117,7 @@ fn field() -> ClaimTestSites {
 }
 
 /// J at 240 s: placed at 0, JST 320, c1 = 16 at A, c2 = 8 and c3 at B.
-fn job_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
+fn job_world_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
     let mut spec = spec(3);
     for (component, size) in spec.components.iter_mut().zip([16, 8, c3]) {
         component.resources = Resources::processors(size);
@@ -132,17 +132,17 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
         placement.site = at;
     }
     world
-        .tell(JobCommand::Place {
+        .apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
-    world.pass(secs);
+    world.advance_secs(secs);
     world
 }
 
 /// Of the vectors none with T = 1 ever re-places or preempts.
-fn plan(world: &JobWorld, field: &mut ClaimTestSites) -> ClaimTry {
+fn plan_both_thresholds(world: &JobWorld, field: &mut ClaimTestSites) -> ClaimTry {
     let attempt = plan_claim(&world.job, &world.parameters.claim, world.now, field);
     if world.job.claim_threshold(&world.parameters.claim) == PerMillion::ONE {
         assert_eq!(
@@ -154,17 +154,17 @@ fn plan(world: &JobWorld, field: &mut ClaimTestSites) -> ClaimTry {
 }
 
 /// Components as the vectors number them, from 1.
-fn started(attempt: &ClaimTry) -> Vec<u32> {
+fn started_components(attempt: &ClaimTry) -> Vec<u32> {
     let mut started: Vec<u32> = attempt.start.iter().map(|index| index.0 + 1).collect();
     started.sort_unstable();
     started
 }
 
-fn preempted(attempt: &ClaimTry) -> Vec<u64> {
+fn preempted_jobs(attempt: &ClaimTry) -> Vec<u64> {
     attempt.preempting.iter().map(|job| job.0 - 100).collect()
 }
 
-fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
+fn moved_components(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
     attempt
         .moves
         .iter()
@@ -174,9 +174,9 @@ fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
 
 /// One try as the claimer makes it.
 fn make_try(world: &mut JobWorld, field: &ClaimTestSites) -> ClaimTry {
-    let attempt = plan(world, &mut field.clone());
+    let attempt = plan_both_thresholds(world, &mut field.clone());
     world
-        .tell(JobCommand::Claim(
+        .apply_command(JobCommand::Claim(
             attempt.clone(),
             JobSurroundings::default(),
         ))
@@ -184,11 +184,11 @@ fn make_try(world: &mut JobWorld, field: &ClaimTestSites) -> ClaimTry {
     attempt
 }
 
-fn next_try(world: &JobWorld) -> Option<u64> {
+fn next_try_secs(world: &JobWorld) -> Option<u64> {
     let placed = world.job.instants.placed?;
     world
         .job
-        .claim_time(&world.parameters)
+        .next_claim_time(&world.parameters)
         .map(|time| time.since(placed).0)
 }
 
@@ -196,9 +196,9 @@ fn next_try(world: &JobWorld) -> Option<u64> {
 #[test]
 fn a_try_that_does_not_reach_t_starts_nothing_and_is_made_again() {
     for threshold in [1_000, 700] {
-        let mut world = job_at(240, threshold, 8);
-        assert_eq!(next_try(&world), Some(240_000));
-        let attempt = make_try(&mut world, &field());
+        let mut world = job_world_at(240, threshold, 8);
+        assert_eq!(next_try_secs(&world), Some(240_000));
+        let attempt = make_try(&mut world, &claim_test_sites());
         assert_eq!(
             attempt,
             ClaimTry {
@@ -207,7 +207,7 @@ fn a_try_that_does_not_reach_t_starts_nothing_and_is_made_again() {
             }
         );
         assert_eq!(world.phase(), PhaseKind::Placed);
-        assert_eq!(next_try(&world), Some(300_000));
+        assert_eq!(next_try_secs(&world), Some(300_000));
         assert_eq!(world.job.setbacks.claims, 1);
     }
 }
@@ -216,37 +216,40 @@ fn a_try_that_does_not_reach_t_starts_nothing_and_is_made_again() {
 #[test]
 fn lower_jobs_at_its_site_give_way_to_a_component_that_fits_nowhere() {
     for threshold in [500, 0] {
-        let mut world = job_at(240, threshold, 8);
-        let attempt = make_try(&mut world, &field());
-        assert_eq!(started(&attempt), [1, 2, 3]);
-        assert_eq!((preempted(&attempt), moved(&attempt)), (vec![2], vec![]));
+        let mut world = job_world_at(240, threshold, 8);
+        let attempt = make_try(&mut world, &claim_test_sites());
+        assert_eq!(started_components(&attempt), [1, 2, 3]);
+        assert_eq!(
+            (preempted_jobs(&attempt), moved_components(&attempt)),
+            (vec![2], vec![])
+        );
         assert_eq!(world.phase(), PhaseKind::Claiming);
-        assert_eq!(next_try(&world), None, "it leaves the claiming queue");
+        assert_eq!(next_try_secs(&world), None, "it leaves the claiming queue");
     }
 }
 
 /// Vectors I-5 and I-6.
 #[test]
 fn as_many_give_way_as_are_needed_and_none_if_all_are_not_enough() {
-    let mut field = field();
+    let mut field = claim_test_sites();
     field.idle.insert(b(), 11);
-    let attempt = plan(&job_at(240, 0, 12), &mut field.clone());
-    assert_eq!(preempted(&attempt), [2, 4, 1]);
-    assert_eq!(started(&attempt), [1, 2, 3]);
+    let attempt = plan_both_thresholds(&job_world_at(240, 0, 12), &mut field.clone());
+    assert_eq!(preempted_jobs(&attempt), [2, 4, 1]);
+    assert_eq!(started_components(&attempt), [1, 2, 3]);
 
-    let mut world = job_at(240, 0, 13);
+    let mut world = job_world_at(240, 0, 13);
     let attempt = make_try(&mut world, &field);
     assert_eq!(
-        (started(&attempt), preempted(&attempt)),
+        (started_components(&attempt), preempted_jobs(&attempt)),
         (vec![1, 2], vec![])
     );
-    assert_eq!(next_try(&world), Some(300_000));
+    assert_eq!(next_try_secs(&world), Some(300_000));
     // I-16: the second try.
-    world.pass(60);
+    world.advance_secs(60);
     field.idle = BTreeMap::from([(b(), 13)]);
     let attempt = make_try(&mut world, &field);
-    assert_eq!(started(&attempt), [3]);
-    assert_eq!(next_try(&world), None);
+    assert_eq!(started_components(&attempt), [3]);
+    assert_eq!(next_try_secs(&world), None);
     assert_eq!(world.attempt(0).0, 1, "what was had is kept");
 }
 
@@ -258,12 +261,12 @@ fn who_is_low_preempts_only_the_lower_and_the_lowest_nobody() {
         (Priority::Low, false),
         (Priority::High, true),
     ] {
-        let mut world = job_at(240, 0, 8);
+        let mut world = job_world_at(240, 0, 8);
         world.job.priority = priority;
         world.job.promoted = promoted;
-        let attempt = plan(&world, &mut field());
+        let attempt = plan_both_thresholds(&world, &mut claim_test_sites());
         assert_eq!(
-            (started(&attempt), preempted(&attempt)),
+            (started_components(&attempt), preempted_jobs(&attempt)),
             (vec![1, 2], vec![])
         );
     }
@@ -273,60 +276,70 @@ fn who_is_low_preempts_only_the_lower_and_the_lowest_nobody() {
 #[test]
 fn a_component_moves_if_its_file_can_be_there_by_the_start() {
     for (secs, moves) in [(64, true), (80, true), (81, false)] {
-        let mut world = job_at(240, 0, 8);
-        let mut field = field();
+        let mut world = job_world_at(240, 0, 8);
+        let mut field = claim_test_sites();
         field.idle.insert(c(), 10);
         field.file_to_c = DurationMs::from_secs(secs);
         let attempt = make_try(&mut world, &field);
-        assert_eq!(started(&attempt), [1, 2, 3], "file to C in {secs} s");
+        assert_eq!(
+            started_components(&attempt),
+            [1, 2, 3],
+            "file to C in {secs} s"
+        );
         if moves {
             assert_eq!(
-                (moved(&attempt), preempted(&attempt)),
+                (moved_components(&attempt), preempted_jobs(&attempt)),
                 (vec![(3, c())], vec![])
             );
             let placement = world.job.components[2].placement.as_ref().unwrap();
             assert_eq!(placement.site, c());
         } else {
-            assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![2]))
+            assert_eq!(
+                (moved_components(&attempt), preempted_jobs(&attempt)),
+                (vec![], vec![2])
+            )
         }
     }
-    let mut world = job_at(240, 0, 8);
+    let mut world = job_world_at(240, 0, 8);
     let mut fixed = (*world.job.spec).clone();
     fixed.request = RequestType::Fixed;
     world.job.spec = fixed.into();
-    let mut field = field();
+    let mut field = claim_test_sites();
     field.idle.insert(c(), 10);
-    let attempt = plan(&world, &mut field);
-    assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![2]));
+    let attempt = plan_both_thresholds(&world, &mut field);
+    assert_eq!(
+        (moved_components(&attempt), preempted_jobs(&attempt)),
+        (vec![], vec![2])
+    );
 }
 
 /// Vectors I-13, I-14 and I-15.
 #[test]
 fn a_refusal_gives_all_back_with_t_1_and_keeps_the_others_with_less() {
     for (threshold, kept) in [(1_000, vec![]), (0, vec![0, 2])] {
-        let mut world = job_at(240, threshold, 8);
-        let mut field = field();
+        let mut world = job_world_at(240, threshold, 8);
+        let mut field = claim_test_sites();
         field.idle.insert(b(), 16);
-        assert_eq!(started(&make_try(&mut world, &field)), [1, 2, 3]);
-        world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
-        world.submit(2, SubmissionAnswer::Accepted(LrmId::new("3").unwrap()));
-        world.see(0, AttemptSighting::Ready("n".into()));
-        world.submit(1, SubmissionAnswer::Full("no processors".into()));
+        assert_eq!(started_components(&make_try(&mut world, &field)), [1, 2, 3]);
+        world.answer_submission(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+        world.answer_submission(2, SubmissionAnswer::Accepted(LrmId::new("3").unwrap()));
+        world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+        world.answer_submission(1, SubmissionAnswer::Full("no processors".into()));
         let held: Vec<usize> = (0..3)
             .filter(|&i| world.job.components[i].is_claimed())
             .collect();
         assert_eq!(held, kept, "T = {threshold} thousandths");
         if threshold == 1_000 {
             assert_eq!(
-                next_try(&world),
+                next_try_secs(&world),
                 None,
                 "not before what was held is confirmed gone"
             );
-            world.see(0, AttemptSighting::Void);
-            world.see(2, AttemptSighting::Void);
+            world.sight_attempt(0, AttemptSighting::Void);
+            world.sight_attempt(2, AttemptSighting::Void);
             assert_eq!(world.phase(), PhaseKind::Placed);
         }
-        assert_eq!(next_try(&world), Some(300_000));
+        assert_eq!(next_try_secs(&world), Some(300_000));
         assert_eq!(
             (world.job.setbacks.claims, world.job.setbacks.rounds),
             (1, 0)
@@ -337,21 +350,21 @@ fn a_refusal_gives_all_back_with_t_1_and_keeps_the_others_with_less() {
 /// Vectors I-17 and J-9.
 #[test]
 fn after_the_last_try_all_is_given_back_and_l_falls() {
-    let mut world = job_at(240, 0, 8);
-    let mut field = field();
+    let mut world = job_world_at(240, 0, 8);
+    let mut field = claim_test_sites();
     field.at_b.clear();
     let mut tries = Vec::new();
-    while let Some(at) = next_try(&world) {
+    while let Some(at) = next_try_secs(&world) {
         tries.push(at);
         let due = world.job.instants.placed.unwrap() + DurationMs(at);
         world.now = due;
         make_try(&mut world, &field);
         field.idle = BTreeMap::from([(a(), 4), (b(), 4), (c(), 4)]);
         if tries.len() == 1 {
-            world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
-            world.submit(1, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
-            world.see(0, AttemptSighting::Ready("n".into()));
-            world.see(1, AttemptSighting::Ready("n".into()));
+            world.answer_submission(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+            world.answer_submission(1, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
+            world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+            world.sight_attempt(1, AttemptSighting::Ready("n".into()));
         }
     }
     assert_eq!(
@@ -359,8 +372,8 @@ fn after_the_last_try_all_is_given_back_and_l_falls() {
         [240_000, 300_000, 315_000, 318_750, 319_750, 320_000]
     );
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see(0, AttemptSighting::Void);
-    world.see(1, AttemptSighting::Void);
+    world.sight_attempt(0, AttemptSighting::Void);
+    world.sight_attempt(1, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(world.job.setbacks.claims, 6);
     // M-2.
@@ -373,12 +386,12 @@ fn after_the_last_try_all_is_given_back_and_l_falls() {
 #[test]
 fn a_late_try_moves_a_component_only_where_its_file_is_there_in_time() {
     let last = |file: u64, appears_at: u64| {
-        let mut world = job_at(240, 0, 8);
-        let mut field = field();
+        let mut world = job_world_at(240, 0, 8);
+        let mut field = claim_test_sites();
         field.at_b.clear();
         field.file_to_c = DurationMs::from_secs(file);
         let placed = world.job.instants.placed.unwrap();
-        while let Some(at) = next_try(&world) {
+        while let Some(at) = next_try_secs(&world) {
             world.now = placed + DurationMs(at);
             let c_has = if at >= appears_at { 8 } else { 4 };
             field.idle.insert(c(), c_has);
@@ -401,17 +414,17 @@ fn a_late_try_moves_a_component_only_where_its_file_is_there_in_time() {
 /// Vector J-10.
 #[test]
 fn a_try_that_comes_late_is_counted_from_when_it_was_made() {
-    let mut world = job_at(240, 1_000, 8);
-    make_try(&mut world, &field());
-    world.pass(70);
-    make_try(&mut world, &field());
-    assert_eq!(next_try(&world), Some(317_500));
+    let mut world = job_world_at(240, 1_000, 8);
+    make_try(&mut world, &claim_test_sites());
+    world.advance_secs(70);
+    make_try(&mut world, &claim_test_sites());
+    assert_eq!(next_try_secs(&world), Some(317_500));
 }
 
 prop_compose! {
     /// The common setting with anything idle.
     fn drawn_field()(idle in prop::collection::vec(0..24u32, 3), victims in 0..5usize) -> ClaimTestSites {
-        let mut field = field();
+        let mut field = claim_test_sites();
         field.idle = [a(), b(), c()].into_iter().zip(idle).collect();
         field.at_b.truncate(victims);
         field
@@ -432,46 +445,54 @@ proptest! {
         world.parameters.claim.threshold = PerMillion(threshold);
         let mut placements = world.placements(320_000);
         placements[0].site = b();
-        world.tell(JobCommand::Place { placements, by: None }).unwrap();
-        world.pass(240);
-        let attempt = plan(&world, &mut field.clone());
-        prop_assert_eq!((moved(&attempt), preempted(&attempt)), (vec![], vec![]));
+        world.apply_command(JobCommand::Place { placements, by: None }).unwrap();
+        world.advance_secs(240);
+        let attempt = plan_both_thresholds(&world, &mut field.clone());
+        prop_assert_eq!((moved_components(&attempt), preempted_jobs(&attempt)), (vec![], vec![]));
         let starts = if size <= field.idle[&b()] { vec![1] } else { vec![] };
-        prop_assert_eq!(started(&attempt), starts);
+        prop_assert_eq!(started_components(&attempt), starts);
     }
 
     #[test]
     fn with_t_1_all_components_start_where_they_are_or_none_does(
         field in drawn_field(), c3 in 1..24u32,
     ) {
-        let attempt = plan(&job_at(240, 1_000, c3), &mut field.clone());
+        let attempt = plan_both_thresholds(&job_world_at(240, 1_000, c3), &mut field.clone());
         let all = field.idle[&a()] >= 16 && field.idle[&b()] >= 8 + c3;
-        prop_assert_eq!(started(&attempt), if all { vec![1, 2, 3] } else { vec![] });
+        prop_assert_eq!(started_components(&attempt), if all { vec![1, 2, 3] } else { vec![] });
     }
 }
 
 #[test]
 fn a_job_aborted_twice_takes_all_of_its_components_or_none() {
-    let mut world = job_at(240, 0, 8);
+    let mut world = job_world_at(240, 0, 8);
     world.job.setbacks.rounds = 2;
-    assert_eq!(plan(&world, &mut field()).start, []);
+    assert_eq!(
+        plan_both_thresholds(&world, &mut claim_test_sites()).start,
+        []
+    );
 }
 
 #[test]
 fn one_round_preempts_once() {
-    let mut world = job_at(240, 0, 8);
+    let mut world = job_world_at(240, 0, 8);
     world.job.preempting = vec![JobId(99)];
-    assert_eq!(preempted(&plan(&world, &mut field())), [0; 0]);
+    assert_eq!(
+        preempted_jobs(&plan_both_thresholds(&world, &mut claim_test_sites())),
+        [0; 0]
+    );
 }
 
 #[test]
 fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
     let mut world = JobWorld::new(spec(1));
     for round in 1..=3 {
-        world.run();
-        world.tell(JobCommand::Preempt { by: JobId(9) }).unwrap();
+        world.run_to_payloads();
+        world
+            .apply_command(JobCommand::Preempt { by: JobId(9) })
+            .unwrap();
         assert_eq!(world.phase(), PhaseKind::Aborting);
-        world.see(0, AttemptSighting::Void);
+        world.sight_attempt(0, AttemptSighting::Void);
         assert_eq!(world.phase(), PhaseKind::Queued);
         assert_eq!(world.job.setbacks.preemptions, round);
         assert_eq!(
@@ -479,8 +500,12 @@ fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
             "it costs the job nothing of its own"
         );
     }
-    world.run();
-    assert!(world.tell(JobCommand::Preempt { by: JobId(9) }).is_err());
+    world.run_to_payloads();
+    assert!(
+        world
+            .apply_command(JobCommand::Preempt { by: JobId(9) })
+            .is_err()
+    );
 }
 
 #[test]
@@ -488,43 +513,47 @@ fn a_job_that_must_not_run_twice_is_not_preempted_once_it_may_have_begun() {
     let mut once = spec(1);
     once.rerunnable = false;
     let mut world = JobWorld::new(once);
-    world.run();
-    assert!(world.tell(JobCommand::Preempt { by: JobId(9) }).is_err());
+    world.run_to_payloads();
+    assert!(
+        world
+            .apply_command(JobCommand::Preempt { by: JobId(9) })
+            .is_err()
+    );
 }
 
 #[test]
 fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see(0, AttemptSighting::Ready("n".into()));
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
     let yields = Some((ComponentIndex(1), JobId(3)));
     world
-        .tell(JobCommand::Look(JobSurroundings {
+        .apply_command(JobCommand::Look(JobSurroundings {
             yields,
             ..JobSurroundings::default()
         }))
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see_all(AttemptSighting::Void);
+    world.sight_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
 }
 
 #[test]
 fn a_claim_is_not_made_earlier_than_it_can_be_held() {
-    let mut world = job_at(0, 1_000, 8);
+    let mut world = job_world_at(0, 1_000, 8);
     world.parameters.hold_max = DurationMs::from_secs(20);
-    assert_eq!(next_try(&world), Some(300_000));
+    assert_eq!(next_try_secs(&world), Some(300_000));
 }
 
 #[test]
 fn input_that_is_there_is_not_waited_for() {
-    let mut world = job_at(10, 1_000, 8);
-    world.look(InputState::Here);
-    assert!(world.job.claim_time(&world.parameters).unwrap() <= world.now);
-    make_try(&mut world, &field());
+    let mut world = job_world_at(10, 1_000, 8);
+    world.look_with_inputs(InputState::Here);
+    assert!(world.job.next_claim_time(&world.parameters).unwrap() <= world.now);
+    make_try(&mut world, &claim_test_sites());
     assert_eq!(
-        next_try(&world),
+        next_try_secs(&world),
         Some(242_500),
         "and then as late as before"
     );
@@ -533,11 +562,11 @@ fn input_that_is_there_is_not_waited_for() {
 /// A link may have been measured while it was cut, and promise a start in a month.
 #[test]
 fn a_start_estimated_too_late_is_not_waited_for_once_input_is_there() {
-    let mut world = job_at(10, 1_000, 8);
+    let mut world = job_world_at(10, 1_000, 8);
     world.parameters.backoff_max = DurationMs::from_secs(30);
-    world.look(InputState::Here);
-    make_try(&mut world, &field());
-    assert_eq!(next_try(&world), Some(40_000));
+    world.look_with_inputs(InputState::Here);
+    make_try(&mut world, &claim_test_sites());
+    assert_eq!(next_try_secs(&world), Some(40_000));
 }
 
 /// PR-5: promotion changes the priority itself.
@@ -546,21 +575,21 @@ fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
     let mut world = JobWorld::new(spec(1));
     world.job.priority = Priority::Low;
     world
-        .tell(JobCommand::Promote { to: Priority::High })
+        .apply_command(JobCommand::Promote { to: Priority::High })
         .unwrap();
-    world.place();
+    world.place_job();
     assert_eq!(world.phase(), PhaseKind::Claiming);
     assert_eq!(
         world.job.priority,
         Priority::High,
         "in claiming it counts as high"
     );
-    world.accept_all();
+    world.accept_all_submissions();
     world.now = world.now + world.parameters.claim_timeout;
     world
-        .tell(JobCommand::Look(JobSurroundings::default()))
+        .apply_command(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
-    world.see(0, AttemptSighting::Void);
+    world.sight_attempt(0, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     let waiting = WaitingJob::from_job(&world.job, || {
         Arc::new(PlacementRequest::of_job(

@@ -9,7 +9,7 @@ use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, PhaseKind};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A site's clock that is so far ahead of ours, in seconds.
-fn ahead(secs: i64) -> SiteClockTimes {
+fn clock_ahead(secs: i64) -> SiteClockTimes {
     SiteClockTimes {
         clock: ClockSkew(secs * 1_000),
         began_at: None,
@@ -17,25 +17,25 @@ fn ahead(secs: i64) -> SiteClockTimes {
     }
 }
 
-fn ready() -> AttemptSighting {
+fn ready_sighting() -> AttemptSighting {
     AttemptSighting::Ready("node1".into())
 }
 
 /// Two components at their gates, and the start decided.
-fn starting() -> JobWorld {
+fn starting_world() -> JobWorld {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see_all(ready());
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_all(ready_sighting());
     assert_eq!(world.phase(), PhaseKind::Starting);
     world
 }
 
-fn open(world: &mut JobWorld, index: usize) {
+fn open_gate(world: &mut JobWorld, index: usize) {
     let component = ComponentIndex(index as u32);
     let attempt = world.attempt(index);
     world
-        .tell(JobCommand::GateAnswered {
+        .apply_command(JobCommand::GateAnswered {
             component,
             attempt,
             open: true,
@@ -45,11 +45,11 @@ fn open(world: &mut JobWorld, index: usize) {
 
 fn recover(world: &mut JobWorld) -> Vec<&'static str> {
     world
-        .tell(JobCommand::Recover { settle: Vec::new() })
+        .apply_command(JobCommand::Recover { settle: Vec::new() })
         .unwrap()
 }
 
-fn why(world: &JobWorld) -> &AbortCause {
+fn abort_cause(world: &JobWorld) -> &AbortCause {
     let abort = world
         .events
         .iter()
@@ -64,65 +64,68 @@ fn why(world: &JobWorld) -> &AbortCause {
 #[test]
 fn a_gate_that_a_restart_left_shut_stays_shut_once_it_is_late_there() {
     // Our clock says that we were away for a second; the sites', for 271.
-    let mut world = starting();
+    let mut world = starting_world();
     let began_at = Some(world.now);
-    open(&mut world, 0);
+    open_gate(&mut world, 0);
     assert_eq!(recover(&mut world), ["ReadinessDoubted"]);
-    world.pass(1);
+    world.advance_secs(1);
     assert_eq!(
-        world.due(),
+        world.due_effects(),
         [],
         "who may have left its gate meanwhile is asked for first"
     );
-    world.see_at(
+    world.sight_attempt_at(
         0,
         SiteClockTimes {
             began_at,
-            ..ahead(270)
+            ..clock_ahead(270)
         },
         AttemptSighting::Succeeded,
     );
-    world.see_at(1, ahead(270), ready());
-    assert_eq!(world.due(), [], "too late at its site");
-    world.look(InputState::Unknown);
+    world.sight_attempt_at(1, clock_ahead(270), ready_sighting());
+    assert_eq!(world.due_effects(), [], "too late at its site");
+    world.look_with_inputs(InputState::Unknown);
     assert_eq!(
-        *why(&world),
+        *abort_cause(&world),
         AbortCause::StartMissed {
             component: ComponentIndex(1)
         }
     );
-    assert_eq!(world.due(), [JobEffectKind::End]);
+    assert_eq!(world.due_effects(), [JobEffectKind::End]);
 }
 
 #[test]
 fn the_other_gate_is_opened_after_a_quick_restart() {
-    let mut world = starting();
-    open(&mut world, 0);
+    let mut world = starting_world();
+    open_gate(&mut world, 0);
     recover(&mut world);
-    world.pass(2);
-    world.see(1, ready());
-    assert_eq!(world.due(), [JobEffectKind::OpenGate]);
-    open(&mut world, 1);
-    world.see_all(AttemptSighting::Begun("node1".into()));
+    world.advance_secs(2);
+    world.sight_attempt(1, ready_sighting());
+    assert_eq!(world.due_effects(), [JobEffectKind::OpenGate]);
+    open_gate(&mut world, 1);
+    world.sight_all(AttemptSighting::Begun("node1".into()));
     assert_eq!(world.phase(), PhaseKind::Running);
 }
 
 #[test]
 fn no_start_is_decided_on_what_was_seen_before_a_restart() {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see(0, ready());
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt(0, ready_sighting());
     recover(&mut world);
-    world.see(1, ready());
+    world.sight_attempt(1, ready_sighting());
     assert_eq!(world.phase(), PhaseKind::Claiming);
     let since = |world: &JobWorld| match world.job.components[0].run {
         AttemptState::AtGate { since, .. } => since,
         ref other => panic!("{other:?}"),
     };
     let before = since(&world);
-    world.pass(3);
-    assert_eq!(world.see(0, ready()), ["ComponentReady", "GoDecided"]);
+    world.advance_secs(3);
+    assert_eq!(
+        world.sight_attempt(0, ready_sighting()),
+        ["ComponentReady", "GoDecided"]
+    );
     assert_eq!(
         since(&world),
         before,
@@ -133,43 +136,46 @@ fn no_start_is_decided_on_what_was_seen_before_a_restart() {
 #[test]
 fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see_at(0, ahead(500), ready());
-    world.see_at(1, ahead(-40), ready());
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt_at(0, clock_ahead(500), ready_sighting());
+    world.sight_attempt_at(1, clock_ahead(-40), ready_sighting());
     let ended = |world: &mut JobWorld, index: usize, secs: i64, later: u64| {
         let began_at = world.now + DurationMs::from_secs(later) + ClockSkew(secs * 1_000);
         let times = SiteClockTimes {
             began_at: Some(began_at),
-            ..ahead(secs)
+            ..clock_ahead(secs)
         };
-        world.see_at(index, times, AttemptSighting::Succeeded);
+        world.sight_attempt_at(index, times, AttemptSighting::Succeeded);
     };
     ended(&mut world, 0, 500, 0);
     ended(&mut world, 1, -40, 31);
     assert_eq!(
-        *why(&world),
+        *abort_cause(&world),
         AbortCause::StartMissed {
             component: ComponentIndex(1)
         }
     );
-    assert!(!world.job.owes_charges(), "nobody knows whose fault it is");
+    assert!(
+        !world.job.has_unrecorded_charges(),
+        "nobody knows whose fault it is"
+    );
 }
 
 #[test]
 fn clocks_that_differ_between_sites_tear_no_start_apart() {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see_at(0, ahead(500), ready());
-    world.see_at(1, ahead(-40), ready());
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt_at(0, clock_ahead(500), ready_sighting());
+    world.sight_attempt_at(1, clock_ahead(-40), ready_sighting());
     for (index, secs) in [(0, 500), (1, -40)] {
         let began_at = Some(world.now + ClockSkew(secs * 1_000));
         let times = SiteClockTimes {
             began_at,
-            ..ahead(secs)
+            ..clock_ahead(secs)
         };
-        world.see_at(index, times, AttemptSighting::Begun("n".into()));
+        world.sight_attempt_at(index, times, AttemptSighting::Begun("n".into()));
     }
     assert_eq!(world.phase(), PhaseKind::Running);
 }
@@ -177,26 +183,26 @@ fn clocks_that_differ_between_sites_tear_no_start_apart() {
 #[test]
 fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     let detail = || "preempted by a job of the site".into();
-    let mut world = starting();
-    world.see(1, AttemptSighting::Taken(detail()));
+    let mut world = starting_world();
+    world.sight_attempt(1, AttemptSighting::Taken(detail()));
     assert!(
-        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        matches!(abort_cause(&world), AbortCause::ClaimLost { .. }),
         "at its gate"
     );
-    assert!(!world.job.owes_charges());
+    assert!(!world.job.has_unrecorded_charges());
 
-    let mut world = starting();
+    let mut world = starting_world();
     for index in [0, 1] {
-        open(&mut world, index);
-        world.see(index, AttemptSighting::Begun("node1".into()));
+        open_gate(&mut world, index);
+        world.sight_attempt(index, AttemptSighting::Begun("node1".into()));
     }
     assert_eq!(world.phase(), PhaseKind::Running);
-    world.see(1, AttemptSighting::Taken(detail()));
+    world.sight_attempt(1, AttemptSighting::Taken(detail()));
     assert!(
-        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        matches!(abort_cause(&world), AbortCause::ClaimLost { .. }),
         "running"
     );
-    assert!(!world.job.owes_charges());
+    assert!(!world.job.has_unrecorded_charges());
     let run = &world.job.components[1].run;
     assert!(
         matches!(
@@ -212,18 +218,18 @@ fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
 
 #[test]
 fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
-    let mut world = starting();
-    open(&mut world, 0);
-    open(&mut world, 1);
-    world.see(0, AttemptSighting::Begun("node1".into()));
-    world.see(1, AttemptSighting::TooLate);
+    let mut world = starting_world();
+    open_gate(&mut world, 0);
+    open_gate(&mut world, 1);
+    world.sight_attempt(0, AttemptSighting::Begun("node1".into()));
+    world.sight_attempt(1, AttemptSighting::TooLate);
     assert_eq!(
-        *why(&world),
+        *abort_cause(&world),
         AbortCause::StartMissed {
             component: ComponentIndex(1)
         }
     );
-    assert!(!world.job.owes_charges());
+    assert!(!world.job.has_unrecorded_charges());
     let run = &world.job.components[1].run;
     assert!(
         matches!(
@@ -240,10 +246,10 @@ fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
 #[test]
 fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
     let mut world = JobWorld::new(spec(2));
-    world.place();
-    world.accept_all();
-    world.see_at(0, ahead(500), ready());
-    world.see_at(1, ahead(-40), ready());
+    world.place_job();
+    world.accept_all_submissions();
+    world.sight_attempt_at(0, clock_ahead(500), ready_sighting());
+    world.sight_attempt_at(1, clock_ahead(-40), ready_sighting());
     let decided = world.events.iter().find_map(|event| match event.what {
         JobEventKind::GoDecided { start_by, .. } => start_by,
         _ => None,
@@ -265,11 +271,11 @@ fn a_start_is_further_away_if_a_component_was_held_for_long() {
         let mut world = JobWorld::new(spec(2));
         world.parameters.go_lead = DurationMs::from_secs(2);
         world.parameters.go_lead_held = DurationMs::from_secs(7);
-        world.place();
-        world.accept_all();
-        world.see(0, ready());
-        world.pass(held_secs);
-        world.see(1, ready());
+        world.place_job();
+        world.accept_all_submissions();
+        world.sight_attempt(0, ready_sighting());
+        world.advance_secs(held_secs);
+        world.sight_attempt(1, ready_sighting());
         let start_at = world.now + DurationMs::from_secs(lead_secs);
         assert_eq!(world.job.start_at, Some(start_at), "held for {held_secs} s");
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::job_world::{JobWorld, flexible, spec};
-use super::lives::{LifeStep, behave, blow, strike};
-use super::queued::waiting;
+use super::job_world::{JobWorld, flexible_spec, spec};
+use super::lives::{LifeStep, any_step, apply_step, run_without_faults};
+use super::queued::world_waiting_at_sites;
 use crate::acquisition::{Acquisition, QueueTimeLimits};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::evolve::evolve;
@@ -39,7 +39,7 @@ struct CostWatch {
 
 impl CostWatch {
     /// Before the event is applied.
-    fn see(&mut self, job: &Job, event: &JobEvent) {
+    fn observe_event(&mut self, job: &Job, event: &JobEvent) {
         match &event.what {
             JobEventKind::JobPlaced { .. } => {
                 self.close_round();
@@ -54,18 +54,18 @@ impl CostWatch {
                 self.to_begin = self.since.keys().copied().collect();
             }
             JobEventKind::ComponentBegan { component, .. } => {
-                self.release(job, *component, event.at)
+                self.release_component(job, *component, event.at)
             }
             JobEventKind::AttemptEnded {
                 component, attempt, ..
             } if job.components[component.0 as usize].attempt == *attempt => {
-                self.release(job, *component, event.at);
+                self.release_component(job, *component, event.at);
             }
             _ => {}
         }
     }
 
-    fn release(&mut self, job: &Job, index: ComponentIndex, at: Timestamp) {
+    fn release_component(&mut self, job: &Job, index: ComponentIndex, at: Timestamp) {
         let Some(since) = self.since.remove(&index) else {
             return;
         };
@@ -90,18 +90,18 @@ impl CostWatch {
     }
 }
 
-fn told(start: &Job, events: &[JobEvent]) -> ProcessorTimeCosts {
+fn costs_from_events(start: &Job, events: &[JobEvent]) -> ProcessorTimeCosts {
     let mut job = start.clone();
     let mut watch = CostWatch::default();
     for event in events {
-        watch.see(&job, event);
+        watch.observe_event(&job, event);
         evolve(&mut job, event);
     }
     watch.close_round();
     watch.costs
 }
 
-fn counted(job: &Job) -> ProcessorTimeCosts {
+fn counted_costs(job: &Job) -> ProcessorTimeCosts {
     let instants = &job.instants;
     let held = instants.wasted_processor_ms;
     ProcessorTimeCosts {
@@ -111,7 +111,7 @@ fn counted(job: &Job) -> ProcessorTimeCosts {
 }
 
 /// Blows under which many rounds wait in queues, give back and come to a start.
-fn blows() -> impl Strategy<Value = Vec<LifeStep>> {
+fn any_steps() -> impl Strategy<Value = Vec<LifeStep>> {
     let more = prop_oneof![
         4 => (0..3usize).prop_map(|index| LifeStep::See(index, 2)),
         2 => (0..3usize).prop_map(|index| LifeStep::See(index, 6)),
@@ -119,7 +119,7 @@ fn blows() -> impl Strategy<Value = Vec<LifeStep>> {
         4 => (0..3usize).prop_map(|index| LifeStep::Submit(index, 4)),
         1 => (100..400u64).prop_map(LifeStep::Pass),
     ];
-    proptest::collection::vec(prop_oneof![blow(), more], 0..160)
+    proptest::collection::vec(prop_oneof![any_step(), more], 0..160)
 }
 
 proptest! {
@@ -130,9 +130,9 @@ proptest! {
         components in 0..4usize,
         queued in any::<bool>(),
         alone in any::<bool>(),
-        blows in blows(),
+        blows in any_steps(),
     ) {
-        let mut spec = if components == 0 { flexible() } else { spec(components) };
+        let mut spec = if components == 0 { flexible_spec() } else { spec(components) };
         spec.max_retries = 2;
         spec.run.restart_scope = if alone { RestartScope::Component } else { RestartScope::Job };
         let mut world = JobWorld::new(spec);
@@ -142,28 +142,31 @@ proptest! {
             world.acquisition = Acquisition::Queue(QueueTimeLimits { deadline, max_hold });
         }
         let start = world.job.clone();
-        blows.iter().for_each(|blow| strike(&mut world, blow));
-        behave(&mut world);
+        blows.iter().for_each(|blow| apply_step(&mut world, blow));
+        run_without_faults(&mut world);
         prop_assert!(world.job.is_final(), "stuck: {:?}", world.job);
-        prop_assert_eq!(counted(&world.job), told(&start, &world.events));
+        prop_assert_eq!(counted_costs(&world.job), costs_from_events(&start, &world.events));
     }
 }
 
 #[test]
 fn what_was_held_and_given_back_is_not_gained_too() {
-    let mut world = waiting(2);
-    world.pass(100);
-    world.see(0, AttemptSighting::Ready("n".into()));
-    world.pass(300);
+    let mut world = world_waiting_at_sites(2);
+    world.advance_secs(100);
+    world.sight_attempt(0, AttemptSighting::Ready("n".into()));
+    world.advance_secs(300);
     assert_eq!(
-        world.look(InputState::Here),
+        world.look_with_inputs(InputState::Here),
         ["ClaimGivenBack", "StartDeferred"]
     );
-    world.see(0, AttemptSighting::Void);
-    assert_eq!(world.look(InputState::Here), ["ComponentsClaimed"]);
-    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
-    world.pass(50);
-    world.see_all(AttemptSighting::Ready("n".into()));
+    world.sight_attempt(0, AttemptSighting::Void);
+    assert_eq!(
+        world.look_with_inputs(InputState::Here),
+        ["ComponentsClaimed"]
+    );
+    world.answer_submission(0, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
+    world.advance_secs(50);
+    world.sight_all(AttemptSighting::Ready("n".into()));
     assert_eq!(world.phase(), PhaseKind::Starting);
     let instants = &world.job.instants;
     assert_eq!(instants.wasted_processor_ms, 2 * 300_000);

@@ -10,7 +10,7 @@ use crate::job::job_state::{JobPhase, PhaseKind};
 use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placed::Placement;
 use crate::reservation::flexco::FlexPlan;
-use crate::reservation::lease_length;
+use crate::reservation::reservation_length;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -22,7 +22,7 @@ type DivisionFacts = Result<Vec<&'static str>, JobRejection>;
 /// Where parts would go: at a site so many.
 pub(super) type PartsAtSites<'a> = &'a [(usize, u32)];
 
-pub(super) fn placements(parts: PartsAtSites<'_>) -> Vec<Placement> {
+pub(super) fn placements_of_parts(parts: PartsAtSites<'_>) -> Vec<Placement> {
     parts
         .iter()
         .map(|(at, count): &(usize, u32)| Placement {
@@ -38,8 +38,8 @@ pub(super) fn placements(parts: PartsAtSites<'_>) -> Vec<Placement> {
 impl ReservationWorld {
     /// A job of six processors for an hour, or three for two hours, with an overhead of a fifth,
     /// and two sites of four.
-    pub(super) fn divided(flexible: bool) -> Self {
-        let mut story = Self::flexible(1, HOUR + HOUR, 2, flexible);
+    pub(super) fn with_flexible_job(flexible: bool) -> Self {
+        let mut story = Self::new_flexible(1, HOUR + HOUR, 2, flexible);
         let mut spec = (*story.world.job.spec).clone();
         spec.request = RequestType::Flexible(FlexibleBounds::default());
         spec.components[0].resources = Resources::processors(6);
@@ -56,17 +56,17 @@ impl ReservationWorld {
     }
 
     /// So long after the earliest start that it accepts, in a shape, so many at which site.
-    fn plan(&self, shape: usize, after: DurationMs, parts: PartsAtSites<'_>) -> FlexPlan {
+    fn plan_parts(&self, shape: usize, after: DurationMs, parts: PartsAtSites<'_>) -> FlexPlan {
         let job = self
             .world
             .job
             .divisible_job(&self.world.parameters, self.world.now)
             .unwrap();
-        let start = self.start() + after;
+        let start = self.earliest_start() + after;
         let time = job
             .shapes
             .get(shape)
-            .map(|shape| job.time_on(shape, parts.len()));
+            .map(|shape| job.run_time_on(shape, parts.len()));
         let parts: Vec<_> = parts
             .iter()
             .map(|(at, count)| (site(*at), *count))
@@ -79,26 +79,26 @@ impl ReservationWorld {
         }
     }
 
-    fn divide(&mut self, after: DurationMs, parts: PartsAtSites<'_>) -> DivisionFacts {
-        let plan = self.plan(0, after, parts);
-        let placements = placements(parts);
+    fn request_division(&mut self, after: DurationMs, parts: PartsAtSites<'_>) -> DivisionFacts {
+        let plan = self.plan_parts(0, after, parts);
+        let placements = placements_of_parts(parts);
         let wish = self.world.job.reservation_terms();
-        self.world.tell(JobCommand::Divide {
+        self.world.apply_command(JobCommand::Divide {
             plan,
             placements,
             wish,
         })
     }
 
-    fn divide_anew(
+    fn request_new_division(
         &mut self,
         shape: usize,
         after: DurationMs,
         parts: PartsAtSites<'_>,
     ) -> DivisionFacts {
-        let plan = self.plan(shape, after, parts);
-        let placements = placements(parts);
-        self.world.tell(JobCommand::DivideAnew {
+        let plan = self.plan_parts(shape, after, parts);
+        let placements = placements_of_parts(parts);
+        self.world.apply_command(JobCommand::DivideAnew {
             plan,
             placements,
             freed: vec![site(0)],
@@ -106,18 +106,18 @@ impl ReservationWorld {
     }
 
     /// Promised four and two from an hour after the earliest start that it accepts.
-    fn promised(flexible: bool) -> Self {
-        let mut story = Self::divided(flexible);
+    fn with_confirmed_division(flexible: bool) -> Self {
+        let mut story = Self::with_flexible_job(flexible);
         assert_eq!(
-            story.divide(HOUR, &[(0, 4), (1, 2)]).unwrap(),
+            story.request_division(HOUR, &[(0, 4), (1, 2)]).unwrap(),
             ["ReservationSought"]
         );
-        story.ask_all();
+        story.answer_all_calls();
         assert_eq!(story.world.phase(), PhaseKind::Placed);
         story
     }
 
-    fn shares(&self) -> Vec<(usize, u32)> {
+    fn component_shares(&self) -> Vec<(usize, u32)> {
         let placed = self
             .world
             .job
@@ -133,35 +133,40 @@ impl ReservationWorld {
 
 #[test]
 fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
-    let story = ReservationWorld::promised(false);
+    let story = ReservationWorld::with_confirmed_division(false);
     let job = &story.world.job;
     let parameters = &story.world.parameters;
-    assert_eq!(story.shares(), [(0, 4), (1, 2)]);
-    assert_eq!(story.held().len(), 2);
+    assert_eq!(story.component_shares(), [(0, 4), (1, 2)]);
+    assert_eq!(story.held_serials().len(), 2);
     let over_sites = HOUR + DurationMs(HOUR.0 / 5);
     assert_eq!(job.wall_time(), over_sites, "it spans sites");
     let lead = parameters.reservation_lead;
     let margin = parameters.wall_margin;
-    let lasts = lease_length(MINUTE, DurationMs::ZERO, lead, over_sites, margin);
+    let lasts = reservation_length(MINUTE, DurationMs::ZERO, lead, over_sites, margin);
     for component in &job.components {
         let promised = component.acquisition().reservation_use().unwrap();
         assert_eq!(promised.to.since(promised.from), lasts);
     }
     let names: Vec<_> = job
         .indexed_components()
-        .filter_map(|(index, _)| job.name_of(index))
+        .filter_map(|(index, _)| job.component_name(index))
         .collect();
     assert_eq!(names, ["c0-1", "c0-2"]);
-    assert_eq!(job.reserved_start(), Some(story.start() + HOUR + lead));
+    assert_eq!(
+        job.reserved_start(),
+        Some(story.earliest_start() + HOUR + lead)
+    );
 }
 
 #[test]
 fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
-    let mut story = ReservationWorld::divided(false);
-    story.take_all();
+    let mut story = ReservationWorld::with_flexible_job(false);
+    story.occupy_all_sites();
     for _ in 0..4 {
-        story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
-        story.ask_all();
+        story
+            .request_division(DurationMs::ZERO, &[(0, 4), (1, 2)])
+            .unwrap();
+        story.answer_all_calls();
         let JobPhase::Queued { not_before, .. } = story.world.job.phase else {
             panic!()
         };
@@ -172,131 +177,147 @@ fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
         );
         story.world.now = not_before;
     }
-    story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
-    story.ask_all();
+    story
+        .request_division(DurationMs::ZERO, &[(0, 4), (1, 2)])
+        .unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Failed);
-    assert!(story.held().is_empty());
+    assert!(story.held_serials().is_empty());
 }
 
 #[test]
 fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
-    let mut story = ReservationWorld::divided(false);
-    story.take(0, DurationMs::ZERO, HOUR + HOUR + HOUR);
-    story.divide(HOUR + HOUR + HOUR, &[(0, 4), (1, 2)]).unwrap();
-    story.ask_all();
+    let mut story = ReservationWorld::with_flexible_job(false);
+    story.occupy_site(0, DurationMs::ZERO, HOUR + HOUR + HOUR);
+    story
+        .request_division(HOUR + HOUR + HOUR, &[(0, 4), (1, 2)])
+        .unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Failed);
     let lead = story.world.parameters.reservation_lead;
-    let next = story.start() + HOUR + HOUR + HOUR + lead;
+    let next = story.earliest_start() + HOUR + HOUR + HOUR + lead;
     assert_eq!(story.world.job.reservation_refused_until(), Some(next));
 }
 
 #[test]
 fn a_better_division_is_promised_once_all_of_it_is_had() {
-    let mut story = ReservationWorld::promised(true);
+    let mut story = ReservationWorld::with_confirmed_division(true);
     let late = story.world.job.reserved_start();
-    let before = story.held();
+    let before = story.held_serials();
     // Four of the first site are held from then on by the job itself.
     assert_eq!(
-        story.divide_anew(0, DurationMs::ZERO, &[(0, 2), (1, 4)]),
+        story.request_new_division(0, DurationMs::ZERO, &[(0, 2), (1, 4)]),
         Ok(vec!["ReservationForwardSought"])
     );
-    let (question, ask) = story.question().unwrap();
-    let outcome = story.outcome(&ask);
-    story.tell(question, outcome).unwrap();
+    let (question, ask) = story.due_call().unwrap();
+    let outcome = story.outcome_at_site(&ask);
+    story.apply_outcome(question, outcome).unwrap();
     assert_eq!(
         story.world.job.reserved_start(),
         late,
         "not all of it is confirmed"
     );
-    story.take_all();
-    story.ask_all();
+    story.occupy_all_sites();
+    story.answer_all_calls();
     assert_eq!(
-        (story.world.job.reserved_start(), story.held()),
+        (story.world.job.reserved_start(), story.held_serials()),
         (late, before),
         "refused"
     );
-    assert_eq!(story.shares(), [(0, 4), (1, 2)]);
+    assert_eq!(story.component_shares(), [(0, 4), (1, 2)]);
 }
 
 #[test]
 fn another_shape_at_one_site_takes_the_place_of_two_parts() {
-    let mut story = ReservationWorld::promised(true);
-    let before = story.held();
+    let mut story = ReservationWorld::with_confirmed_division(true);
+    let before = story.held_serials();
     // Three of the second site have room beside the two that it holds: no, but before them.
-    story.world.now = story.start() - HOUR;
+    story.world.now = story.earliest_start() - HOUR;
     let early = DurationMs::ZERO;
-    let slower = story.divide_anew(1, early, &[(1, 3)]);
+    let slower = story.request_new_division(1, early, &[(1, 3)]);
     assert_eq!(
         slower,
         Ok(vec!["ReservationForwardSought"]),
         "complete at two, not at 2:12"
     );
-    story.ask_all();
-    assert_eq!(story.shares(), [(0, 4), (1, 2)], "no room for both");
-    assert_eq!(story.held(), before);
+    story.answer_all_calls();
+    assert_eq!(
+        story.component_shares(),
+        [(0, 4), (1, 2)],
+        "no room for both"
+    );
+    assert_eq!(story.held_serials(), before);
 }
 
 #[test]
 fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
-    let mut story = ReservationWorld::divided(true);
+    let mut story = ReservationWorld::with_flexible_job(true);
     story
-        .divide(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)])
+        .request_division(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)])
         .unwrap();
-    story.ask_all();
-    let before = story.held();
+    story.answer_all_calls();
+    let before = story.held_serials();
     // Over before the others begin, and so beside them.
     let mut spec = (*story.world.job.spec).clone();
     spec.run.molding.shapes[0].run_time = HOUR + DurationMs(HOUR.0 / 2);
     story.world.job.spec = Arc::new(spec);
-    story.divide_anew(1, DurationMs::ZERO, &[(1, 3)]).unwrap();
-    story.ask_all();
-    assert_eq!(story.shares(), [(1, 3)]);
+    story
+        .request_new_division(1, DurationMs::ZERO, &[(1, 3)])
+        .unwrap();
+    story.answer_all_calls();
+    assert_eq!(story.component_shares(), [(1, 3)]);
     let job = &story.world.job;
     assert_eq!(
         job.wall_time(),
         HOUR + DurationMs(HOUR.0 / 2),
         "one site has no overhead"
     );
-    assert_eq!(job.name_of(crate::ids::ComponentIndex(0)).unwrap(), "c0");
-    assert_eq!(story.held().len(), 1);
+    assert_eq!(
+        job.component_name(crate::ids::ComponentIndex(0)).unwrap(),
+        "c0"
+    );
+    assert_eq!(story.held_serials().len(), 1);
     assert!(
-        story.held().iter().all(|serial| !before.contains(serial)),
+        story
+            .held_serials()
+            .iter()
+            .all(|serial| !before.contains(serial)),
         "the old went back"
     );
 }
 
 #[test]
 fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
-    let mut story = ReservationWorld::divided(true);
+    let mut story = ReservationWorld::with_flexible_job(true);
     for parts in [&[(0, 4), (1, 3)][..], &[(0, 4)], &[]] {
         assert_eq!(
-            story.divide(HOUR, parts),
+            story.request_division(HOUR, parts),
             Err(JobRejection::Stale),
             "{parts:?}"
         );
     }
-    let plan = story.plan(0, HOUR, &[(0, 4), (1, 2)]);
-    let elsewhere = placements(&[(1, 4), (0, 2)]);
+    let plan = story.plan_parts(0, HOUR, &[(0, 4), (1, 2)]);
+    let elsewhere = placements_of_parts(&[(1, 4), (0, 2)]);
     let wish = story.world.job.reservation_terms();
-    let told = story.world.tell(JobCommand::Divide {
+    let told = story.world.apply_command(JobCommand::Divide {
         plan,
         placements: elsewhere,
         wish,
     });
     assert_eq!(told, Err(JobRejection::Stale));
-    let mut story = ReservationWorld::promised(true);
+    let mut story = ReservationWorld::with_confirmed_division(true);
     for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {
-        let told = story.divide_anew(shape, after, &[(0, 4), (1, 2)]);
+        let told = story.request_new_division(shape, after, &[(0, 4), (1, 2)]);
         assert_eq!(told, Err(JobRejection::Stale), "{shape} {after}");
     }
-    let later = story.divide_anew(1, MINUTE, &[(0, 3)]);
+    let later = story.request_new_division(1, MINUTE, &[(0, 3)]);
     assert_eq!(
         later,
         Ok(vec!["ReservationForwardSought"]),
         "earlier complete by eleven minutes"
     );
-    let mut story = ReservationWorld::promised(false);
-    let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
+    let mut story = ReservationWorld::with_confirmed_division(false);
+    let told = story.request_new_division(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
     assert_eq!(told, Err(JobRejection::Stale), "its user did not allow it");
-    assert_eq!(story.world.job.earlier_start_basis(Timestamp(0)), None);
+    assert_eq!(story.world.job.reschedulable_job(Timestamp(0)), None);
 }

@@ -93,7 +93,7 @@ pub(super) fn lost_input(components: &[u32]) -> InputState {
 }
 
 /// A flexible job of six processors, which is split otherwise in each round.
-pub(super) fn flexible() -> JobSpec {
+pub(super) fn flexible_spec() -> JobSpec {
     let mut spec = spec(1);
     spec.request = RequestType::Flexible(FlexibleBounds::default());
     spec.components[0].resources = Resources::processors(6);
@@ -141,26 +141,29 @@ impl JobWorld {
     }
 
     /// Decides, applies, and checks every step against the table.
-    pub(super) fn tell(&mut self, command: JobCommand) -> Result<Vec<&'static str>, JobRejection> {
+    pub(super) fn apply_command(
+        &mut self,
+        command: JobCommand,
+    ) -> Result<Vec<&'static str>, JobRejection> {
         let events = decide(&self.job, &self.parameters, command, self.now)?;
         let mut names = Vec::new();
         for event in events {
             let before = self.job.phase.kind();
             if matches!(event.what, JobEventKind::GoDecided { .. }) {
-                self.check_go();
+                self.check_go_decision();
             }
             evolve(&mut self.job, &event);
             let name = event.what.name();
             let after = self.job.phase.kind();
             assert!(
-                state_table::is_allowed(before, name, after),
+                state_table::is_transition_allowed(before, name, after),
                 "{before:?} {name} {after:?}"
             );
             names.push(name);
             self.events.push(event);
         }
         assert_eq!(
-            crate::invariants::broken_rules(&self.job),
+            crate::invariants::list_broken_invariants(&self.job),
             [],
             "{:?}",
             self.job
@@ -169,17 +172,17 @@ impl JobWorld {
     }
 
     /// (b): no start is decided unless every component that begins then waits at its gate.
-    fn check_go(&self) {
+    fn check_go_decision(&self) {
         assert!(
             self.job.inputs_here,
             "the start was decided before all input was there"
         );
-        for (_, component) in self.job.begin_together() {
+        for (_, component) in self.job.common_start_components() {
             assert_eq!(component.run.as_str(), "at-gate");
         }
     }
 
-    pub(super) fn pass(&mut self, secs: u64) {
+    pub(super) fn advance_secs(&mut self, secs: u64) {
         self.now = self.now + DurationMs::from_secs(secs);
     }
 
@@ -228,19 +231,23 @@ impl JobWorld {
             .collect()
     }
 
-    pub(super) fn place(&mut self) {
+    pub(super) fn place_job(&mut self) {
         let placements = self.placements(0);
-        self.tell(JobCommand::Place {
+        self.apply_command(JobCommand::Place {
             placements,
             by: None,
         })
         .unwrap();
     }
 
-    pub(super) fn submit(&mut self, index: usize, answer: SubmissionAnswer) -> Vec<&'static str> {
+    pub(super) fn answer_submission(
+        &mut self,
+        index: usize,
+        answer: SubmissionAnswer,
+    ) -> Vec<&'static str> {
         let component = ComponentIndex(index as u32);
         let attempt = self.attempt(index);
-        self.tell(JobCommand::SubmitAnswered {
+        self.apply_command(JobCommand::SubmitAnswered {
             component,
             attempt,
             answer,
@@ -248,17 +255,21 @@ impl JobWorld {
         .unwrap()
     }
 
-    pub(super) fn accept_all(&mut self) {
+    pub(super) fn accept_all_submissions(&mut self) {
         for index in 0..self.job.components.len() {
-            self.submit(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+            self.answer_submission(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
         }
     }
 
-    pub(super) fn see(&mut self, index: usize, sighting: AttemptSighting) -> Vec<&'static str> {
-        self.see_at(index, SiteClockTimes::default(), sighting)
+    pub(super) fn sight_attempt(
+        &mut self,
+        index: usize,
+        sighting: AttemptSighting,
+    ) -> Vec<&'static str> {
+        self.sight_attempt_at(index, SiteClockTimes::default(), sighting)
     }
 
-    pub(super) fn see_at(
+    pub(super) fn sight_attempt_at(
         &mut self,
         index: usize,
         times: SiteClockTimes,
@@ -267,7 +278,7 @@ impl JobWorld {
         let component = ComponentIndex(index as u32);
         let attempt = self.attempt(index);
         let asked_at = self.now;
-        self.tell(JobCommand::AttemptObserved {
+        self.apply_command(JobCommand::AttemptObserved {
             component,
             attempt,
             asked_at,
@@ -277,20 +288,20 @@ impl JobWorld {
         .unwrap()
     }
 
-    pub(super) fn see_all(&mut self, sighting: AttemptSighting) {
+    pub(super) fn sight_all(&mut self, sighting: AttemptSighting) {
         for index in 0..self.job.components.len() {
-            self.see(index, sighting.clone());
+            self.sight_attempt(index, sighting.clone());
         }
     }
 
-    pub(super) fn look(&mut self, inputs: InputState) -> Vec<&'static str> {
+    pub(super) fn look_with_inputs(&mut self, inputs: InputState) -> Vec<&'static str> {
         let external = JobSurroundings {
             inputs,
             ..JobSurroundings::default()
         };
-        match self.job.claim_time(&self.parameters) {
+        match self.job.next_claim_time(&self.parameters) {
             Some(time) if time <= self.now => self.claim_all(external),
-            _ => self.tell(JobCommand::Look(external)).unwrap(),
+            _ => self.apply_command(JobCommand::Look(external)).unwrap(),
         }
     }
 
@@ -302,11 +313,12 @@ impl JobWorld {
             start,
             ..ClaimTry::default()
         };
-        self.tell(JobCommand::Claim(attempt, external)).unwrap()
+        self.apply_command(JobCommand::Claim(attempt, external))
+            .unwrap()
     }
 
     /// A job whose payloads have succeeded, and left these outputs for a site.
-    pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
+    pub(super) fn new_collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
         spec.components[0].outputs = outputs
             .iter()
             .map(|path: &&str| OutputSpec {
@@ -318,22 +330,22 @@ impl JobWorld {
             })
             .collect();
         let mut world = Self::new(spec);
-        world.run();
-        world.see_all(AttemptSighting::Succeeded);
+        world.run_to_payloads();
+        world.sight_all(AttemptSighting::Succeeded);
         world
     }
 
     /// From the queue to running payloads.
-    pub(super) fn run(&mut self) {
-        self.place();
-        self.accept_all();
-        self.see_all(AttemptSighting::Ready("node1".into()));
+    pub(super) fn run_to_payloads(&mut self) {
+        self.place_job();
+        self.accept_all_submissions();
+        self.sight_all(AttemptSighting::Ready("node1".into()));
         assert_eq!(self.phase(), PhaseKind::Starting);
-        self.see_all(AttemptSighting::Begun("node1".into()));
+        self.sight_all(AttemptSighting::Begun("node1".into()));
         assert_eq!(self.phase(), PhaseKind::Running);
     }
 
-    pub(super) fn due(&self) -> Vec<JobEffectKind> {
+    pub(super) fn due_effects(&self) -> Vec<JobEffectKind> {
         due(&self.job, self.now)
             .into_iter()
             .map(|effect| effect.kind)
@@ -345,7 +357,7 @@ impl JobWorld {
             if let Some(charge) = self.job.components[index].charge.clone() {
                 let component = ComponentIndex(index as u32);
                 let attempt = charge.attempt;
-                self.tell(JobCommand::ChargeRecorded { component, attempt })
+                self.apply_command(JobCommand::ChargeRecorded { component, attempt })
                     .unwrap();
             }
         }

@@ -7,7 +7,7 @@ use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
 use crate::claim::{ClaimPlace, ClaimTry, ClaimableSites, PreemptibleJob, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::demands::holdings;
+use crate::job::demands::list_holdings;
 use crate::job::job_command::{
     AttemptSighting, InputState, JobCommand, JobRejection, JobSurroundings, SiteClockTimes,
     SubmissionAnswer,
@@ -26,63 +26,74 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const LATE: usize = 1;
 
 /// Two components, of which the second begins ten minutes after the first, as is promised.
-fn promised(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
-    let mut story = ReservationWorld::flexible(2, HOUR, 2, false);
+fn with_late_component(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
+    let mut story = ReservationWorld::new_flexible(2, HOUR, 2, false);
     let mut spec = JobSpec::clone(&story.world.job.spec);
     spec.components[LATE].start_after = DurationMs(10 * MINUTE.0);
     change(&mut spec);
     story.world.job.spec = Arc::new(spec);
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     story
 }
 
 /// The same once the first runs.
-fn started(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
-    let mut story = promised(change);
-    story.world.now = story.start() - story.world.parameters.reservation_lead;
+fn with_first_running(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
+    let mut story = with_late_component(change);
+    story.world.now = story.earliest_start() - story.world.parameters.reservation_lead;
     assert_eq!(
         story.world.claim_all(JobSurroundings::default()),
         ["ComponentsClaimed"]
     );
-    accept(&mut story, 0);
-    story.world.see(0, AttemptSighting::Ready("node1".into()));
-    let start = story.start();
-    story.sleep_until(start);
+    accept_submission(&mut story, 0);
+    story
+        .world
+        .sight_attempt(0, AttemptSighting::Ready("node1".into()));
+    let start = story.earliest_start();
+    story.advance_until(start);
     assert_eq!(story.world.phase(), PhaseKind::Starting);
-    story.world.see(0, AttemptSighting::Begun("node1".into()));
+    story
+        .world
+        .sight_attempt(0, AttemptSighting::Begun("node1".into()));
     assert_eq!(story.world.phase(), PhaseKind::Running);
     story
 }
 
-fn accept(story: &mut ReservationWorld, index: usize) {
+fn accept_submission(story: &mut ReservationWorld, index: usize) {
     story
         .world
-        .submit(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+        .answer_submission(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
 }
 
 /// The late one is claimed as soon as it may be.
-fn claim_late(story: &mut ReservationWorld) {
-    story.world.now = story.world.job.claim_time(&story.world.parameters).unwrap();
-    assert_eq!(story.world.look(InputState::Unknown), ["ComponentsClaimed"]);
-    accept(story, LATE);
+fn claim_late_component(story: &mut ReservationWorld) {
+    story.world.now = story
+        .world
+        .job
+        .next_claim_time(&story.world.parameters)
+        .unwrap();
+    assert_eq!(
+        story.world.look_with_inputs(InputState::Unknown),
+        ["ComponentsClaimed"]
+    );
+    accept_submission(story, LATE);
 }
 
-fn begins(story: &ReservationWorld) -> Timestamp {
+fn late_component_start(story: &ReservationWorld) -> Timestamp {
     story
         .world
         .job
-        .begins_at(ComponentIndex(LATE as u32))
+        .component_start(ComponentIndex(LATE as u32))
         .unwrap()
 }
 
 #[test]
 fn a_component_that_begins_later_has_no_part_in_the_common_start() {
-    let story = promised(|_| ());
+    let story = with_late_component(|_| ());
     let job = &story.world.job;
     let parameters = &story.world.parameters;
-    assert_eq!(job.reserved_start(), Some(story.start()));
+    assert_eq!(job.reserved_start(), Some(story.earliest_start()));
     let from = |index: usize| {
         job.components[index]
             .acquisition()
@@ -95,87 +106,87 @@ fn a_component_that_begins_later_has_no_part_in_the_common_start() {
         job.unclaimed_components().collect::<Vec<_>>(),
         [ComponentIndex(0)]
     );
-    assert_eq!(job.claim_time(parameters), Some(from(0)));
+    assert_eq!(job.next_claim_time(parameters), Some(from(0)));
 
-    let story = started(|_| ());
+    let story = with_first_running(|_| ());
     let late = &story.world.job.components[LATE];
     assert!(late.run.as_str() == "idle" && late.is_to_begin_later());
-    assert_eq!(story.world.due(), []);
+    assert_eq!(story.world.due_effects(), []);
 }
 
 #[test]
 fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
-    let mut story = started(|_| ());
-    let at = begins(&story);
-    assert_eq!(at, story.start() + DurationMs(10 * MINUTE.0));
+    let mut story = with_first_running(|_| ());
+    let at = late_component_start(&story);
+    assert_eq!(at, story.earliest_start() + DurationMs(10 * MINUTE.0));
     let lead = story.world.parameters.reservation_lead;
     assert_eq!(
-        story.world.job.claim_time(&story.world.parameters),
+        story.world.job.next_claim_time(&story.world.parameters),
         Some(at - lead)
     );
-    story.world.pass(60);
+    story.world.advance_secs(60);
     assert_eq!(
-        story.world.look(InputState::Unknown),
+        story.world.look_with_inputs(InputState::Unknown),
         Vec::<&str>::new(),
         "it is too early"
     );
-    claim_late(&mut story);
+    claim_late_component(&mut story);
     story
         .world
-        .see(LATE, AttemptSighting::Ready("node2".into()));
-    assert_eq!(story.world.due(), [], "its gate stays shut");
+        .sight_attempt(LATE, AttemptSighting::Ready("node2".into()));
+    assert_eq!(story.world.due_effects(), [], "its gate stays shut");
     let job = &story.world.job;
     let parameters = &story.world.parameters;
     let now = story.world.now;
     assert_eq!(next_wake(job, parameters, now), Some(at));
     story.world.now = at;
-    assert_eq!(story.world.due(), [JobEffectKind::OpenGate]);
+    assert_eq!(story.world.due_effects(), [JobEffectKind::OpenGate]);
     assert!(!story.world.job.is_restarted(), "none of it has run before");
     story
         .world
-        .see(LATE, AttemptSighting::Begun("node2".into()));
+        .sight_attempt(LATE, AttemptSighting::Begun("node2".into()));
     assert_eq!(story.world.job.components[LATE].run.as_str(), "running");
 }
 
 #[test]
 fn the_job_is_done_once_the_late_one_is_and_gives_all_back() {
-    let mut story = started(|_| ());
-    story.world.see(0, AttemptSighting::Succeeded);
+    let mut story = with_first_running(|_| ());
+    story.world.sight_attempt(0, AttemptSighting::Succeeded);
     assert_eq!(
-        (story.world.phase(), story.held().len()),
+        (story.world.phase(), story.held_serials().len()),
         (PhaseKind::Running, 2)
     );
-    claim_late(&mut story);
+    claim_late_component(&mut story);
     story
         .world
-        .see(LATE, AttemptSighting::Ready("node2".into()));
-    story.world.now = begins(&story);
+        .sight_attempt(LATE, AttemptSighting::Ready("node2".into()));
+    story.world.now = late_component_start(&story);
     story
         .world
-        .see(LATE, AttemptSighting::Begun("node2".into()));
+        .sight_attempt(LATE, AttemptSighting::Begun("node2".into()));
     assert!(story.world.job.components[LATE].restart.is_none());
-    story.world.see(LATE, AttemptSighting::Succeeded);
+    story.world.sight_attempt(LATE, AttemptSighting::Succeeded);
     assert_eq!(story.world.phase(), PhaseKind::Collecting);
-    story.ask_all();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Finished);
-    assert!(story.held().is_empty());
+    assert!(story.held_serials().is_empty());
 }
 
 #[test]
 fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
-    let mut story = started(|_| ());
+    let mut story = with_first_running(|_| ());
     let placed = story.world.job.instants.placed.unwrap();
     let before = story.world.job.instants.gained_processor_ms;
-    claim_late(&mut story);
+    claim_late_component(&mut story);
     story
         .world
-        .see(LATE, AttemptSighting::Ready("node2".into()));
+        .sight_attempt(LATE, AttemptSighting::Ready("node2".into()));
     let held = story.world.now;
     let wasted = story.world.job.instants.wasted_processor_ms;
-    story.world.now = begins(&story);
+    story.world.now = late_component_start(&story);
     story
         .world
-        .see(LATE, AttemptSighting::Begun("node2".into()));
+        .sight_attempt(LATE, AttemptSighting::Begun("node2".into()));
     let instants = &story.world.job.instants;
     assert_eq!(
         instants.wasted_processor_ms - wasted,
@@ -189,26 +200,26 @@ fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
 
 #[test]
 fn a_lost_reservation_of_the_late_one_gives_up_the_round_and_the_others() {
-    let mut story = started(|_| ());
-    claim_late(&mut story);
+    let mut story = with_first_running(|_| ());
+    claim_late_component(&mut story);
     let names = story
         .world
-        .see(LATE, AttemptSighting::Taken("its lease is gone".into()));
+        .sight_attempt(LATE, AttemptSighting::Taken("its lease is gone".into()));
     assert_eq!(names, ["AttemptEnded", "RoundAborted"]);
     assert!(story.world.job.components[LATE].restart.is_none());
     story
         .world
-        .see(0, AttemptSighting::Vanished("ended".into()));
-    story.ask_all();
+        .sight_attempt(0, AttemptSighting::Vanished("ended".into()));
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Queued);
-    assert!(story.held().is_empty());
+    assert!(story.held_serials().is_empty());
 }
 
 #[test]
 fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
-    let mut story = started(|spec| spec.run.restart_scope = RestartScope::Component);
-    let at = begins(&story);
-    let names = story.world.tell(JobCommand::LeaveSite(site(0)));
+    let mut story = with_first_running(|spec| spec.run.restart_scope = RestartScope::Component);
+    let at = late_component_start(&story);
+    let names = story.world.apply_command(JobCommand::LeaveSite(site(0)));
     let late_site = story.world.job.components[LATE]
         .placement
         .as_ref()
@@ -217,11 +228,14 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
         .clone();
     if late_site != site(0) {
         assert_eq!(names, Err(JobRejection::Stale));
-        story.world.tell(JobCommand::LeaveSite(late_site)).unwrap();
+        story
+            .world
+            .apply_command(JobCommand::LeaveSite(late_site))
+            .unwrap();
     }
     let lead = story.world.parameters.reservation_lead;
     assert_eq!(
-        story.world.job.claim_time(&story.world.parameters),
+        story.world.job.next_claim_time(&story.world.parameters),
         Some(at - lead)
     );
     story.world.now = at - lead;
@@ -240,33 +254,35 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
     };
     story
         .world
-        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
+        .apply_command(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap();
-    accept(&mut story, LATE);
+    accept_submission(&mut story, LATE);
     story
         .world
-        .see(LATE, AttemptSighting::Ready("node3".into()));
-    assert_eq!(story.world.due(), []);
+        .sight_attempt(LATE, AttemptSighting::Ready("node3".into()));
+    assert_eq!(story.world.due_effects(), []);
     story.world.now = at;
-    assert_eq!(story.world.due(), [JobEffectKind::OpenGate]);
+    assert_eq!(story.world.due_effects(), [JobEffectKind::OpenGate]);
 }
 
 #[test]
 fn a_site_that_is_being_emptied_keeps_who_is_promised_a_later_begin() {
-    let mut story = started(|_| ());
+    let mut story = with_first_running(|_| ());
     let late = story.world.job.components[LATE]
         .placement
         .as_ref()
         .unwrap()
         .site
         .clone();
-    let leaves = story.world.tell(JobCommand::LeaveSite(late.clone()));
+    let leaves = story
+        .world
+        .apply_command(JobCommand::LeaveSite(late.clone()));
     assert_eq!(
         leaves,
         Err(JobRejection::Stale),
         "others run, and would be ended"
     );
-    let held = holdings(&story.world.job);
+    let held = list_holdings(&story.world.job);
     let held = held
         .iter()
         .find(|held| held.component.0 as usize == LATE)
@@ -281,22 +297,25 @@ fn a_site_that_is_being_emptied_keeps_who_is_promised_a_later_begin() {
 
 #[test]
 fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
-    let mut story = started(|_| ());
-    claim_late(&mut story);
+    let mut story = with_first_running(|_| ());
+    claim_late_component(&mut story);
     let unreachable = vec![(ComponentIndex(LATE as u32), story.world.now)];
     let external = JobSurroundings {
         unreachable,
         ..JobSurroundings::default()
     };
     assert_eq!(
-        story.world.tell(JobCommand::Look(external)).unwrap(),
+        story
+            .world
+            .apply_command(JobCommand::Look(external))
+            .unwrap(),
         Vec::<&str>::new()
     );
     let limit = story.world.parameters.claim_timeout;
     story.world.now = story.world.now + limit;
     let names = story
         .world
-        .tell(JobCommand::Look(JobSurroundings::default()))
+        .apply_command(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
     assert_eq!(
         names,
@@ -307,11 +326,16 @@ fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
 
 #[test]
 fn all_of_a_job_is_moved_by_as_much() {
-    let mut story = promised(|_| ());
-    story.change(HOUR + HOUR, DurationMs::ZERO).unwrap();
-    story.ask_all();
+    let mut story = with_late_component(|_| ());
+    story
+        .request_other_start(HOUR + HOUR, DurationMs::ZERO)
+        .unwrap();
+    story.answer_all_calls();
     let job = &story.world.job;
-    assert_eq!(job.reserved_start(), Some(story.start() + HOUR + HOUR));
+    assert_eq!(
+        job.reserved_start(),
+        Some(story.earliest_start() + HOUR + HOUR)
+    );
     let from = |index: usize| {
         job.components[index]
             .acquisition()
@@ -320,7 +344,7 @@ fn all_of_a_job_is_moved_by_as_much() {
             .from
     };
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
-    let window = StartWindow::exactly(story.start() + HOUR);
+    let window = StartWindow::single_start(story.earliest_start() + HOUR);
     let flexible = ReservationTerms {
         window,
         flexible: true,
@@ -329,7 +353,7 @@ fn all_of_a_job_is_moved_by_as_much() {
     for wish in [None, Some(flexible)] {
         let answer = story
             .world
-            .tell(JobCommand::ChangeReservation { wish, by: key() });
+            .apply_command(JobCommand::ChangeReservation { wish, by: key() });
         assert!(
             matches!(answer, Err(JobRejection::Impossible(_))),
             "{answer:?}"
@@ -358,25 +382,25 @@ impl ClaimableSites for FullSites {
 
 #[test]
 fn what_is_promised_to_the_late_one_need_not_be_idle() {
-    let story = started(|_| ());
+    let story = with_first_running(|_| ());
     let job = &story.world.job;
     let claim = &story.world.parameters.claim;
     assert_eq!(
         plan_claim(job, claim, story.world.now, &mut FullSites).start,
         []
     );
-    let late = plan_claim(job, claim, begins(&story), &mut FullSites);
+    let late = plan_claim(job, claim, late_component_start(&story), &mut FullSites);
     assert_eq!(late.start, [ComponentIndex(LATE as u32)]);
 }
 
 #[test]
 fn a_common_start_is_torn_by_nobody_who_begins_later() {
-    let mut story = started(|_| ());
-    claim_late(&mut story);
+    let mut story = with_first_running(|_| ());
+    claim_late_component(&mut story);
     story
         .world
-        .see(LATE, AttemptSighting::Ready("node2".into()));
-    story.world.now = begins(&story) + DurationMs(1);
+        .sight_attempt(LATE, AttemptSighting::Ready("node2".into()));
+    story.world.now = late_component_start(&story) + DurationMs(1);
     let began_at = Some(story.world.now);
     let times = SiteClockTimes {
         began_at,
@@ -384,7 +408,7 @@ fn a_common_start_is_torn_by_nobody_who_begins_later() {
     };
     story
         .world
-        .see_at(LATE, times, AttemptSighting::Begun("node2".into()));
+        .sight_attempt_at(LATE, times, AttemptSighting::Begun("node2".into()));
     assert_eq!(story.world.phase(), PhaseKind::Running);
 }
 
@@ -392,7 +416,7 @@ fn a_common_start_is_torn_by_nobody_who_begins_later() {
 fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     let promised = || {
         let mut spec = spec(2);
-        let window = StartWindow::exactly(Timestamp(5_000));
+        let window = StartWindow::single_start(Timestamp(5_000));
         spec.run.reservation = Some(ReservationTerms {
             window,
             ..Default::default()

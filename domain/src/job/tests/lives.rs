@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 
-use super::job_world::{JobWorld, flexible, key, lost_input, site, spec};
+use super::job_world::{JobWorld, flexible_spec, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::decide::{decide, is_news};
+use crate::job::decide::{decide, is_new_sighting};
 use crate::job::evolve::evolve;
 use crate::job::job_command::{
     AttemptSighting, InputState, JobCommand, JobSurroundings, SiteClockTimes, SubmissionAnswer,
@@ -38,7 +38,7 @@ pub(super) enum LifeStep {
     Pass(u64),
 }
 
-pub(super) fn blow() -> impl Strategy<Value = LifeStep> {
+pub(super) fn any_step() -> impl Strategy<Value = LifeStep> {
     let index = 0..3usize;
     prop_oneof![
         2 => any::<bool>().prop_map(LifeStep::Place),
@@ -59,7 +59,7 @@ pub(super) fn blow() -> impl Strategy<Value = LifeStep> {
     ]
 }
 
-fn sighting(kind: u8) -> AttemptSighting {
+fn sighting_of_kind(kind: u8) -> AttemptSighting {
     match kind {
         0 => AttemptSighting::Absent,
         1 => AttemptSighting::Pending,
@@ -72,7 +72,7 @@ fn sighting(kind: u8) -> AttemptSighting {
     }
 }
 
-fn answer(kind: u8) -> SubmissionAnswer {
+fn answer_of_kind(kind: u8) -> SubmissionAnswer {
     match kind {
         0 => SubmissionAnswer::Refused("no".into()),
         1 => SubmissionAnswer::Full("full".into()),
@@ -83,7 +83,7 @@ fn answer(kind: u8) -> SubmissionAnswer {
     }
 }
 
-pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
+pub(super) fn apply_step(world: &mut JobWorld, blow: &LifeStep) {
     let attempt = |world: &JobWorld, index: usize| world.attempt(index);
     let at = |index: usize| ComponentIndex(index as u32);
     let command = match *blow {
@@ -94,7 +94,7 @@ pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
         LifeStep::Submit(index, kind) => JobCommand::SubmitAnswered {
             component: at(index),
             attempt: attempt(world, index),
-            answer: answer(kind),
+            answer: answer_of_kind(kind),
         },
         LifeStep::LookUp(index, found) => JobCommand::LookUpAnswered {
             component: at(index),
@@ -107,14 +107,14 @@ pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
             attempt: attempt(world, index),
             asked_at: world.now,
             times: SiteClockTimes::default(),
-            sighting: sighting(kind),
+            sighting: sighting_of_kind(kind),
         },
         LifeStep::SeeStale(index, kind) => JobCommand::AttemptObserved {
             component: at(index),
             attempt: Attempt(attempt(world, index).0.saturating_sub(1)),
             asked_at: world.now,
             times: SiteClockTimes::default(),
-            sighting: sighting(kind),
+            sighting: sighting_of_kind(kind),
         },
         LifeStep::Gate(index, open) => JobCommand::GateAnswered {
             component: at(index),
@@ -137,7 +137,7 @@ pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
             ..JobSurroundings::default()
         }),
-        LifeStep::Claim(mask, moves) => claim(world, mask, moves),
+        LifeStep::Claim(mask, moves) => claim_some_command(world, mask, moves),
         LifeStep::Preempt => JobCommand::Preempt { by: JobId(9) },
         LifeStep::GiveWay(index) => JobCommand::Look(JobSurroundings {
             yields: Some((at(index), JobId(3))),
@@ -157,14 +157,14 @@ pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
             _ => JobCommand::Release(key()),
         },
         LifeStep::Recover => JobCommand::Recover { settle: Vec::new() },
-        LifeStep::Pass(secs) => return world.pass(secs),
+        LifeStep::Pass(secs) => return world.advance_secs(secs),
     };
     // A command that does not fit is rejected; that nothing happened then is the rule.
-    let _ = world.tell(command);
+    let _ = world.apply_command(command);
 }
 
 /// A try that finds some of the unclaimed components startable, perhaps elsewhere.
-fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
+fn claim_some_command(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
     let start: Vec<ComponentIndex> = world
         .job
         .unclaimed_components()
@@ -188,7 +188,7 @@ fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
 }
 
 /// A try that finds all startable, and a site for who is restarted and has none.
-fn claim_well(world: &JobWorld) -> JobCommand {
+fn claim_all_command(world: &JobWorld) -> JobCommand {
     let start: Vec<ComponentIndex> = world.job.unclaimed_components().collect();
     let moved = start.iter().filter_map(|index| {
         let component = &world.job.components[index.0 as usize];
@@ -215,44 +215,44 @@ fn claim_well(world: &JobWorld) -> JobCommand {
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
-pub(super) fn behave(world: &mut JobWorld) {
-    let _ = world.tell(JobCommand::Thaw(key()));
-    let _ = world.tell(JobCommand::Release(key()));
+pub(super) fn run_without_faults(world: &mut JobWorld) {
+    let _ = world.apply_command(JobCommand::Thaw(key()));
+    let _ = world.apply_command(JobCommand::Release(key()));
     for _ in 0..400 {
         if world.job.is_final() {
             return;
         }
-        world.pass(20);
+        world.advance_secs(20);
         if matches!(world.job.phase, JobPhase::Queued { .. }) {
             world.record_charges();
-            world.place();
+            world.place_job();
         }
         for effect in due(&world.job, world.now) {
             let component = effect.component;
             let attempt = effect.attempt;
             let _ = match effect.kind {
-                JobEffectKind::Submit => world.tell(JobCommand::SubmitAnswered {
+                JobEffectKind::Submit => world.apply_command(JobCommand::SubmitAnswered {
                     component,
                     attempt,
-                    answer: answer(4),
+                    answer: answer_of_kind(4),
                 }),
-                JobEffectKind::Withdraw => world.tell(JobCommand::SubmitAnswered {
+                JobEffectKind::Withdraw => world.apply_command(JobCommand::SubmitAnswered {
                     component,
                     attempt,
-                    answer: answer(2),
+                    answer: answer_of_kind(2),
                 }),
-                JobEffectKind::LookUp => world.tell(JobCommand::LookUpAnswered {
+                JobEffectKind::LookUp => world.apply_command(JobCommand::LookUpAnswered {
                     component,
                     attempt,
                     asked_at: world.now,
                     found: None,
                 }),
-                JobEffectKind::OpenGate => world.tell(JobCommand::GateAnswered {
+                JobEffectKind::OpenGate => world.apply_command(JobCommand::GateAnswered {
                     component,
                     attempt,
                     open: true,
                 }),
-                JobEffectKind::End => world.tell(JobCommand::AttemptObserved {
+                JobEffectKind::End => world.apply_command(JobCommand::AttemptObserved {
                     component,
                     attempt,
                     asked_at: world.now,
@@ -260,7 +260,7 @@ pub(super) fn behave(world: &mut JobWorld) {
                     sighting: AttemptSighting::Void,
                 }),
                 JobEffectKind::RecordCharge => {
-                    world.tell(JobCommand::ChargeRecorded { component, attempt })
+                    world.apply_command(JobCommand::ChargeRecorded { component, attempt })
                 }
                 JobEffectKind::ReadOutput(_)
                 | JobEffectKind::RegisterOutput(_)
@@ -275,20 +275,20 @@ pub(super) fn behave(world: &mut JobWorld) {
                 "running" => AttemptSighting::Succeeded,
                 _ => continue,
             };
-            world.see(index, sighting);
+            world.sight_attempt(index, sighting);
         }
         if !world.job.is_final() {
             // To look is to claim where all are, which leaves nobody the time to go elsewhere.
             if matches!(world.job.phase, JobPhase::Running { .. }) {
-                let _ = world.tell(claim_well(world));
+                let _ = world.apply_command(claim_all_command(world));
             }
-            world.look(InputState::Here);
-            let _ = world.tell(claim_well(world));
+            world.look_with_inputs(InputState::Here);
+            let _ = world.apply_command(claim_all_command(world));
         }
     }
 }
 
-fn scope(alone: bool) -> RestartScope {
+fn restart_scope(alone: bool) -> RestartScope {
     if alone {
         RestartScope::Component
     } else {
@@ -297,12 +297,12 @@ fn scope(alone: bool) -> RestartScope {
 }
 
 /// A job of two components that runs, and restarts them alone.
-fn running_apart(max_retries: u32) -> JobWorld {
+fn running_world_restarting_alone(max_retries: u32) -> JobWorld {
     let mut spec = spec(2);
     spec.run.restart_scope = RestartScope::Component;
     spec.max_retries = max_retries;
     let mut world = JobWorld::new(spec);
-    world.run();
+    world.run_to_payloads();
     world
 }
 
@@ -312,13 +312,13 @@ proptest! {
     /// Until the round itself is given up.
     #[test]
     fn a_failure_of_one_component_touches_no_other_that_is_restarted_alone(
-        blows in proptest::collection::vec(blow(), 0..120),
+        blows in proptest::collection::vec(any_step(), 0..120),
     ) {
-        let mut world = running_apart(3);
+        let mut world = running_world_restarting_alone(3);
         for blow in &blows {
             let before = world.job.clone();
             let seen = world.events.len();
-            strike(&mut world, blow);
+            apply_step(&mut world, blow);
             let failed: Vec<_> = world.events[seen..].iter().filter_map(|e| match e.what {
                 JobEventKind::ComponentFailed { component, .. } => Some(component),
                 _ => None,
@@ -344,16 +344,16 @@ proptest! {
         components in 0..4usize,
         rerunnable in any::<bool>(),
         alone in any::<bool>(),
-        blows in proptest::collection::vec(blow(), 0..120),
+        blows in proptest::collection::vec(any_step(), 0..120),
     ) {
-        let mut spec = if components == 0 { flexible() } else { spec(components) };
+        let mut spec = if components == 0 { flexible_spec() } else { spec(components) };
         spec.rerunnable = rerunnable;
-        spec.run.restart_scope = scope(alone);
+        spec.run.restart_scope = restart_scope(alone);
         let mut world = JobWorld::new(spec);
         let mut attempts = [Attempt(0); 3];
         for blow in &blows {
             let before = world.job.clone();
-            strike(&mut world, blow);
+            apply_step(&mut world, blow);
             if before.is_final() {
                 prop_assert_eq!(&before, &world.job, "an end is an end");
             }
@@ -363,7 +363,7 @@ proptest! {
                 *last = world.attempt(index);
             }
         }
-        behave(&mut world);
+        run_without_faults(&mut world);
         prop_assert!(world.job.is_final(), "stuck: {:?}", world.job);
         prop_assert!(!world.job.may_live_anywhere(), "an end with something alive");
     }
@@ -373,13 +373,13 @@ proptest! {
     fn whoever_looks_before_its_next_wake_and_sees_nothing_decides_nothing(
         components in 0..4usize,
         alone in any::<bool>(),
-        blows in proptest::collection::vec(blow(), 0..120),
+        blows in proptest::collection::vec(any_step(), 0..120),
     ) {
-        let mut spec = if components == 0 { flexible() } else { spec(components) };
-        spec.run.restart_scope = scope(alone);
+        let mut spec = if components == 0 { flexible_spec() } else { spec(components) };
+        spec.run.restart_scope = restart_scope(alone);
         let mut world = JobWorld::new(spec);
         for blow in &blows {
-            strike(&mut world, blow);
+            apply_step(&mut world, blow);
             let look = |at| {
                 let look = JobCommand::Look(JobSurroundings::default());
                 decide(&world.job, &world.parameters, look, at).unwrap_or_default()
@@ -398,20 +398,20 @@ proptest! {
     #[test]
     fn what_is_no_news_decides_nothing(
         alone in any::<bool>(),
-        blows in proptest::collection::vec(blow(), 0..120),
+        blows in proptest::collection::vec(any_step(), 0..120),
     ) {
         let mut spec = spec(3);
-        spec.run.restart_scope = scope(alone);
+        spec.run.restart_scope = restart_scope(alone);
         let mut world = JobWorld::new(spec);
         for blow in &blows {
-            strike(&mut world, blow);
+            apply_step(&mut world, blow);
             let each = (0..world.job.components.len()).flat_map(|i| (0..8).map(move |k| (i, k)));
             for (index, kind) in each {
                 let component = ComponentIndex(index as u32);
                 let attempt = world.attempt(index);
                 let asked_at = world.now;
-                let sighting = sighting(kind);
-                if is_news(&world.job, &world.parameters, component, asked_at, SiteClockTimes::default(), &sighting) {
+                let sighting = sighting_of_kind(kind);
+                if is_new_sighting(&world.job, &world.parameters, component, asked_at, SiteClockTimes::default(), &sighting) {
                     continue;
                 }
                 let told = JobCommand::AttemptObserved {
@@ -432,15 +432,15 @@ proptest! {
 
     #[test]
     fn folding_the_events_gives_the_record(
-        blows in proptest::collection::vec(blow(), 0..120),
+        blows in proptest::collection::vec(any_step(), 0..120),
         is_flexible in any::<bool>(),
         alone in any::<bool>(),
     ) {
-        let mut spec = if is_flexible { flexible() } else { spec(3) };
-        spec.run.restart_scope = scope(alone);
+        let mut spec = if is_flexible { flexible_spec() } else { spec(3) };
+        spec.run.restart_scope = restart_scope(alone);
         let mut world = JobWorld::new(spec);
         let mut fold = world.job.clone();
-        blows.iter().for_each(|blow| strike(&mut world, blow));
+        blows.iter().for_each(|blow| apply_step(&mut world, blow));
         world.events.iter().for_each(|event| evolve(&mut fold, event));
         prop_assert_eq!(fold, world.job);
     }
@@ -448,14 +448,14 @@ proptest! {
     /// A site is charged once an attempt, however often its failure is seen.
     #[test]
     fn no_attempt_is_charged_twice(
-        blows in proptest::collection::vec(blow(), 0..150),
+        blows in proptest::collection::vec(any_step(), 0..150),
         is_flexible in any::<bool>(),
         alone in any::<bool>(),
     ) {
-        let mut spec = if is_flexible { flexible() } else { spec(3) };
-        spec.run.restart_scope = scope(alone);
+        let mut spec = if is_flexible { flexible_spec() } else { spec(3) };
+        spec.run.restart_scope = restart_scope(alone);
         let mut world = JobWorld::new(spec);
-        blows.iter().for_each(|blow| strike(&mut world, blow));
+        blows.iter().for_each(|blow| apply_step(&mut world, blow));
         let mut charged = std::collections::BTreeSet::new();
         for event in &world.events {
             if let crate::job::job_event::JobEventKind::SiteCharged { component, charge } = &event.what {
@@ -467,13 +467,13 @@ proptest! {
     /// Also where an index went with one split and came back with another.
     #[test]
     fn no_attempt_of_a_component_is_begun_twice_however_the_job_is_split(
-        blows in proptest::collection::vec(blow(), 0..200),
+        blows in proptest::collection::vec(any_step(), 0..200),
     ) {
-        let mut world = JobWorld::new(flexible());
+        let mut world = JobWorld::new(flexible_spec());
         let mut begun = std::collections::BTreeSet::new();
         for blow in &blows {
             let before = world.job.clone();
-            strike(&mut world, blow);
+            apply_step(&mut world, blow);
             for index in 0..world.job.components.len() {
                 let old = before.components.get(index).filter(|_| before.round == world.job.round);
                 let attempt = world.attempt(index);

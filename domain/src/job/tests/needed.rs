@@ -19,8 +19,8 @@ const AFTER: DurationMs = DurationMs::from_secs(600);
 
 /// A job that may start at once, or up to three hours later, and asks for a promise after ten
 /// minutes; at sites of four processors.
-fn story(components: usize, sites: usize) -> ReservationWorld {
-    let mut story = ReservationWorld::flexible(components, HOUR, sites, false);
+fn reserve_if_needed_world(components: usize, sites: usize) -> ReservationWorld {
+    let mut story = ReservationWorld::new_flexible(components, HOUR, sites, false);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
     let wish = ReservationTerms {
@@ -32,7 +32,7 @@ fn story(components: usize, sites: usize) -> ReservationWorld {
     story
 }
 
-fn place(story: &mut ReservationWorld) -> Result<Vec<&'static str>, JobRejection> {
+fn place_at_first_site(story: &mut ReservationWorld) -> Result<Vec<&'static str>, JobRejection> {
     let placement = Placement {
         site: site(0),
         sources: Vec::new(),
@@ -40,13 +40,13 @@ fn place(story: &mut ReservationWorld) -> Result<Vec<&'static str>, JobRejection
         share: None,
         acquisition: Default::default(),
     };
-    story.world.tell(JobCommand::Place {
+    story.world.apply_command(JobCommand::Place {
         placements: vec![placement],
         by: None,
     })
 }
 
-fn is_claimed_for(job: &Job) -> bool {
+fn waits_for_placement(job: &Job) -> bool {
     WaitingJob::from_job(job, || {
         PlacementRequest::of_job(job, &PlacementDefaults::default()).into()
     })
@@ -55,75 +55,89 @@ fn is_claimed_for(job: &Job) -> bool {
 
 #[test]
 fn processors_are_claimed_until_sites_are_asked() {
-    let mut story = story(1, 1);
+    let mut story = reserve_if_needed_world(1, 1);
     let asked_at = story.world.now + AFTER;
-    assert!(is_claimed_for(&story.world.job));
+    assert!(waits_for_placement(&story.world.job));
     assert_eq!(story.world.job.reservation_due_at(), Some(asked_at));
     story.world.now = asked_at - DurationMs(1);
-    assert_eq!(story.seek(), Err(JobRejection::Stale), "it is not time yet");
-    story.world.now = asked_at;
-    assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
-    assert!(!is_claimed_for(&story.world.job), "while sites are asked");
     assert_eq!(
-        place(&mut story),
+        story.request_reservations(),
+        Err(JobRejection::Stale),
+        "it is not time yet"
+    );
+    story.world.now = asked_at;
+    assert_eq!(story.request_reservations().unwrap(), ["ReservationSought"]);
+    assert!(
+        !waits_for_placement(&story.world.job),
+        "while sites are asked"
+    );
+    assert_eq!(
+        place_at_first_site(&mut story),
         Err(JobRejection::Stale),
         "a plan of before that comes too late"
     );
-    story.ask_all();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert!(story.world.job.reserved_start().is_some());
 }
 
 #[test]
 fn a_job_that_got_idle_processors_asks_nobody() {
-    let mut story = story(1, 1);
-    assert_eq!(place(&mut story).unwrap(), ["JobPlaced", "ClaimBegun"]);
+    let mut story = reserve_if_needed_world(1, 1);
+    assert_eq!(
+        place_at_first_site(&mut story).unwrap(),
+        ["JobPlaced", "ClaimBegun"]
+    );
     story.world.now = story.world.now + HOUR;
     assert_eq!(story.world.job.reservation_due_at(), None);
-    assert_eq!(story.seek(), Err(JobRejection::Stale));
+    assert_eq!(story.request_reservations(), Err(JobRejection::Stale));
 }
 
 #[test]
 fn a_job_that_runs_out_of_tries_asks_sites_before_it_fails() {
-    let mut story = story(1, 1);
-    story.take_all();
+    let mut story = reserve_if_needed_world(1, 1);
+    story.occupy_all_sites();
     let give_up = JobCommand::GiveUpPlacement { tries: 4 };
     assert_eq!(
-        story.world.tell(give_up.clone()).unwrap(),
+        story.world.apply_command(give_up.clone()).unwrap(),
         ["ReservationChanged"]
     );
-    assert!(!is_claimed_for(&story.world.job));
-    assert_eq!(story.seek().unwrap(), ["ReservationSought"], "at once");
-    story.ask_all();
+    assert!(!waits_for_placement(&story.world.job));
+    assert_eq!(
+        story.request_reservations().unwrap(),
+        ["ReservationSought"],
+        "at once"
+    );
+    story.answer_all_calls();
     assert_eq!(
         story.world.phase(),
         PhaseKind::Failed,
         "no site grants it, and no try is left"
     );
-    let mut late = self::story(1, 1);
+    let mut late = self::reserve_if_needed_world(1, 1);
     late.world.now = late.world.now + HOUR + HOUR + HOUR + DurationMs(1);
-    assert_eq!(late.world.tell(give_up).unwrap(), ["JobFailed"]);
+    assert_eq!(late.world.apply_command(give_up).unwrap(), ["JobFailed"]);
 }
 
 #[test]
 fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
-    let mut story = story(1, 1);
+    let mut story = reserve_if_needed_world(1, 1);
     let submitted = story.world.now;
-    story.take_all();
+    story.occupy_all_sites();
     story.world.now = submitted + AFTER;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     let JobPhase::Queued { since, .. } = story.world.job.phase else {
         panic!("{:?}", story.world.job.phase)
     };
     assert_eq!(since, submitted);
-    assert!(is_claimed_for(&story.world.job));
+    assert!(waits_for_placement(&story.world.job));
     let again = submitted + AFTER + AFTER + AFTER;
     assert_eq!(story.world.job.reservation_due_at(), Some(again));
-    story.give_back_taken();
+    story.free_all_sites();
     story.world.now = again;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
 }
 
@@ -151,80 +165,80 @@ fn each_refusal_doubles_the_pause_before_sites_are_asked_again() {
 
 #[test]
 fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
-    let mut story = story(1, 1);
-    story.take_all();
+    let mut story = reserve_if_needed_world(1, 1);
+    story.occupy_all_sites();
     story.world.now = story.world.now + AFTER;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     let refusals =
         |story: &ReservationWorld| story.world.job.reservation.as_deref().unwrap().refusals;
     assert_eq!(refusals(&story), 1);
     let wish = story.world.job.reservation_terms();
     story
         .world
-        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .apply_command(JobCommand::ChangeReservation { wish, by: key() })
         .unwrap();
     assert_eq!(refusals(&story), 0);
     story.world.now = story.world.now + AFTER;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     assert_eq!(refusals(&story), 1);
-    place(&mut story).unwrap();
+    place_at_first_site(&mut story).unwrap();
     assert_eq!(refusals(&story), 0);
 }
 
 #[test]
 fn a_job_whose_latest_start_passes_while_it_waits_fails() {
-    let mut story = story(1, 1);
+    let mut story = reserve_if_needed_world(1, 1);
     let latest = story.world.job.reservation_terms().unwrap().window.latest;
     story.world.now = latest - DurationMs::from_secs(60);
-    story.take_all();
-    story.seek().unwrap();
-    story.ask_all();
+    story.occupy_all_sites();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     let end = story.world.job.reservation_due_at().unwrap();
     assert_eq!(end, latest + DurationMs(1), "nobody is asked any more");
     story.world.now = end;
-    assert_eq!(story.seek().unwrap(), ["JobFailed"]);
+    assert_eq!(story.request_reservations().unwrap(), ["JobFailed"]);
 }
 
 #[test]
 fn a_job_that_lost_what_it_was_promised_asks_at_once() {
-    let mut story = story(1, 1);
+    let mut story = reserve_if_needed_world(1, 1);
     story.world.now = story.world.now + AFTER;
-    story.seek().unwrap();
-    story.ask_all();
-    story.world.tell(JobCommand::LeaveSite(site(0))).unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
+    story
+        .world
+        .apply_command(JobCommand::LeaveSite(site(0)))
+        .unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Queued);
     assert!(story.world.job.reservation_due_at().unwrap() <= story.world.now);
 }
 
 #[test]
 fn nothing_is_claimed_before_the_earliest_start() {
-    let mut story = story(1, 1);
+    let mut story = reserve_if_needed_world(1, 1);
     let mut wish = story.world.job.reservation_terms().unwrap();
     wish.window.earliest = wish.window.earliest + HOUR;
     story.world.job.wish = TermsChange::Changed(wish);
-    assert_eq!(
-        story.world.job.waits_for_claim(),
-        Some(wish.window.earliest)
-    );
+    assert_eq!(story.world.job.claimable_from(), Some(wish.window.earliest));
 }
 
 #[test]
 fn a_start_that_a_user_asks_for_is_looked_for_at_once() {
-    let mut story = story(1, 1);
-    let window = StartWindow::exactly(story.world.now + HOUR);
+    let mut story = reserve_if_needed_world(1, 1);
+    let window = StartWindow::single_start(story.world.now + HOUR);
     let wish = Some(ReservationTerms {
         window,
         ..Default::default()
     });
     story
         .world
-        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .apply_command(JobCommand::ChangeReservation { wish, by: key() })
         .unwrap();
-    assert!(!is_claimed_for(&story.world.job));
-    assert!(story.seek().is_ok());
+    assert!(!waits_for_placement(&story.world.job));
+    assert!(story.request_reservations().is_ok());
 }
 
 proptest! {
@@ -233,23 +247,23 @@ proptest! {
     fn no_job_waits_for_nothing(
         steps in proptest::collection::vec((0..4_u8, 1..40_u64), 1..30),
     ) {
-        let mut story = story(1, 1);
+        let mut story = reserve_if_needed_world(1, 1);
         let latest = story.world.job.reservation_terms().unwrap().window.latest;
         for (step, minutes) in steps {
             match step {
-                0 => drop(story.seek()),
-                1 => drop(place(&mut story)),
-                2 => story.take_all(),
-                _ => story.give_back_taken(),
+                0 => drop(story.request_reservations()),
+                1 => drop(place_at_first_site(&mut story)),
+                2 => story.occupy_all_sites(),
+                _ => story.free_all_sites(),
             }
-            story.ask_all();
+            story.answer_all_calls();
             let job = &story.world.job;
             if let JobPhase::Queued { .. } = job.phase {
                 let asked_at = job.reservation_due_at().unwrap();
-                prop_assert!(is_claimed_for(job) && !job.is_being_reserved());
+                prop_assert!(waits_for_placement(job) && !job.has_live_reservation_search());
                 prop_assert!(asked_at <= latest + DurationMs(1));
             } else if job.reserved_start().is_some() {
-                prop_assert!(!is_claimed_for(job));
+                prop_assert!(!waits_for_placement(job));
                 prop_assert!(job.reservation_due_at().is_none());
             }
             if job.phase.kind() != PhaseKind::Queued {
@@ -300,13 +314,15 @@ proptest! {
 
 #[test]
 fn components_are_asked_for_together() {
-    let mut story = story(2, 2);
+    let mut story = reserve_if_needed_world(2, 2);
     story.world.now = story.world.now + AFTER;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     let promised = |index| {
         let component: &crate::job::job_state::Component = &story.world.job.components[index];
         component.acquisition().reservation_use().is_some()
     };
-    assert!(promised(0) && promised(1) && story.world.job.spec_of(ComponentIndex(1)).is_some());
+    assert!(
+        promised(0) && promised(1) && story.world.job.component_spec(ComponentIndex(1)).is_some()
+    );
 }

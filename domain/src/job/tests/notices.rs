@@ -15,23 +15,23 @@ use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
-fn team() -> TargetName {
+fn notified_team() -> TargetName {
     TargetName::new("team").unwrap()
 }
 
 /// A job that is promised a start in an hour, and whose end and start somebody wants to know.
-fn promised() -> ReservationWorld {
-    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
+fn with_notified_team() -> ReservationWorld {
+    let mut story = ReservationWorld::new_flexible(1, DurationMs::ZERO, 1, false);
     let mut spec = JobSpec::clone(&story.world.job.spec);
-    spec.run.notify.insert(team());
+    spec.run.notify.insert(notified_team());
     story.world.job.spec = Arc::new(spec);
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     story
 }
 
-fn owed(story: &ReservationWorld) -> Vec<StartNoticeKind> {
+fn unsent_notice_kinds(story: &ReservationWorld) -> Vec<StartNoticeKind> {
     story
         .world
         .job
@@ -42,7 +42,7 @@ fn owed(story: &ReservationWorld) -> Vec<StartNoticeKind> {
 
 #[test]
 fn a_start_is_announced_once_and_told_until_it_was_heard() {
-    let mut story = promised();
+    let mut story = with_notified_team();
     let start = story.world.job.reserved_start().unwrap();
     let at = start - story.world.parameters.reservation_notice;
     let job = &story.world.job;
@@ -53,54 +53,64 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
         Some(at),
         "nobody else wakes it"
     );
-    story.sleep_until(at - DurationMs(1));
-    assert_eq!(owed(&story), []);
-    story.sleep_until(at);
-    assert_eq!(owed(&story), [StartNoticeKind::StartsSoon]);
-    story.sleep_until(at + DurationMs(1));
-    assert_eq!(owed(&story), [StartNoticeKind::StartsSoon], "once");
+    story.advance_until(at - DurationMs(1));
+    assert_eq!(unsent_notice_kinds(&story), []);
+    story.advance_until(at);
+    assert_eq!(unsent_notice_kinds(&story), [StartNoticeKind::StartsSoon]);
+    story.advance_until(at + DurationMs(1));
+    assert_eq!(
+        unsent_notice_kinds(&story),
+        [StartNoticeKind::StartsSoon],
+        "once"
+    );
     let (notice, _) = story.world.job.unsent_notices().next().unwrap();
     assert_eq!(notice.start, start);
     let told = JobCommand::NoticeTold {
         notice: notice.id,
-        target: team(),
+        target: notified_team(),
         problem: None,
     };
-    assert_eq!(story.world.tell(told.clone()).unwrap(), ["NoticeTold"]);
-    assert_eq!(story.world.tell(told), Err(JobRejection::Stale));
-    assert!(owed(&story).is_empty() && !story.world.job.has_unsent_messages());
+    assert_eq!(
+        story.world.apply_command(told.clone()).unwrap(),
+        ["NoticeTold"]
+    );
+    assert_eq!(story.world.apply_command(told), Err(JobRejection::Stale));
+    assert!(unsent_notice_kinds(&story).is_empty() && !story.world.job.has_unsent_messages());
 }
 
 #[test]
 fn a_start_that_was_promised_late_is_not_announced() {
-    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
-    story.world.now = story.start() - DurationMs::from_secs(60);
-    story.seek().unwrap();
-    story.ask_all();
-    assert_eq!(story.world.job.announced_at(&story.world.parameters), None);
+    let mut story = ReservationWorld::new_flexible(1, DurationMs::ZERO, 1, false);
+    story.world.now = story.earliest_start() - DurationMs::from_secs(60);
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
+    assert_eq!(
+        story.world.job.announcement_time(&story.world.parameters),
+        None
+    );
 }
 
 #[test]
 fn a_move_is_told_with_its_new_start_and_announced_anew() {
-    let mut story = promised();
+    let mut story = with_notified_team();
     let at = story
         .world
         .job
-        .announced_at(&story.world.parameters)
+        .announcement_time(&story.world.parameters)
         .unwrap();
-    story.sleep_until(at);
-    let window = StartWindow::exactly(story.start() + HOUR + HOUR);
+    story.advance_until(at);
+    let window = StartWindow::single_start(story.earliest_start() + HOUR + HOUR);
     let wish = Some(ReservationTerms {
         window,
         ..Default::default()
     });
     story
         .world
-        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .apply_command(JobCommand::ChangeReservation { wish, by: key() })
         .unwrap();
-    story.ask_all();
+    story.answer_all_calls();
     assert_eq!(
-        owed(&story),
+        unsent_notice_kinds(&story),
         [StartNoticeKind::StartsSoon, StartNoticeKind::StartMoved]
     );
     let last = story.world.job.unsent_notices().last().unwrap().0.start;
@@ -108,24 +118,27 @@ fn a_move_is_told_with_its_new_start_and_announced_anew() {
     let again = story
         .world
         .job
-        .announced_at(&story.world.parameters)
+        .announcement_time(&story.world.parameters)
         .unwrap();
-    story.sleep_until(again);
-    assert_eq!(owed(&story).len(), 3);
+    story.advance_until(again);
+    assert_eq!(unsent_notice_kinds(&story).len(), 3);
 }
 
 #[test]
 fn a_job_that_has_ended_tells_nothing_of_its_start() {
-    let mut story = promised();
+    let mut story = with_notified_team();
     let at = story
         .world
         .job
-        .announced_at(&story.world.parameters)
+        .announcement_time(&story.world.parameters)
         .unwrap();
-    story.sleep_until(at);
-    story.world.tell(JobCommand::Cancel(key())).unwrap();
-    story.ask_all();
+    story.advance_until(at);
+    story
+        .world
+        .apply_command(JobCommand::Cancel(key()))
+        .unwrap();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Cancelled);
-    assert_eq!(owed(&story), []);
+    assert_eq!(unsent_notice_kinds(&story), []);
     assert!(story.world.job.has_unsent_messages(), "of its end");
 }

@@ -12,13 +12,13 @@ use crate::units::Bytes;
 
 #[test]
 fn a_missing_output_is_the_jobs_own_error() {
-    let mut world = JobWorld::collecting(spec(1), &["out"]);
-    assert_eq!(world.due(), [JobEffectKind::ReadOutput(0)]);
+    let mut world = JobWorld::new_collecting(spec(1), &["out"]);
+    assert_eq!(world.due_effects(), [JobEffectKind::ReadOutput(0)]);
     let component = ComponentIndex(0);
     let output = 0;
     let content = Err("it is more than 128 levels deep".into());
     world
-        .tell(JobCommand::OutputRead {
+        .apply_command(JobCommand::OutputRead {
             component,
             output,
             content,
@@ -36,7 +36,7 @@ fn a_missing_output_is_the_jobs_own_error() {
 
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
-    let mut world = JobWorld::collecting(spec(1), &["out"]);
+    let mut world = JobWorld::new_collecting(spec(1), &["out"]);
     let component = ComponentIndex(0);
     let output = 0;
     let content = Ok(Content {
@@ -44,16 +44,16 @@ fn outputs_are_collected_before_the_job_is_finished() {
         size: Bytes(5),
     });
     world
-        .tell(JobCommand::OutputRead {
+        .apply_command(JobCommand::OutputRead {
             component,
             output,
             content,
         })
         .unwrap();
-    assert_eq!(world.due(), [JobEffectKind::RegisterOutput(0)]);
+    assert_eq!(world.due_effects(), [JobEffectKind::RegisterOutput(0)]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
     world
-        .tell(JobCommand::OutputRegistered { component, output })
+        .apply_command(JobCommand::OutputRegistered { component, output })
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
@@ -66,7 +66,7 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
     asked.components[1]
         .outputs
         .push(OutputSpec { path, collect });
-    let mut world = JobWorld::collecting(asked, &["out"]);
+    let mut world = JobWorld::new_collecting(asked, &["out"]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
     assert_eq!(
         look_unreachable(&mut world, 1, 7_200),
@@ -78,7 +78,7 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
 
 #[test]
 fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
-    let mut world = JobWorld::collecting(spec(1), &["one", "two", "three"]);
+    let mut world = JobWorld::new_collecting(spec(1), &["one", "two", "three"]);
     let component = ComponentIndex(0);
     for output in 0..2 {
         let digest = Digest([output as u8; 32]);
@@ -87,7 +87,7 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
             size: Bytes(5),
         });
         world
-            .tell(JobCommand::OutputRead {
+            .apply_command(JobCommand::OutputRead {
                 component,
                 output,
                 content,
@@ -104,18 +104,18 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
         })
     };
     assert_eq!(
-        world.tell(full(&[0])).unwrap(),
+        world.apply_command(full(&[0])).unwrap(),
         [""; 0],
         "two are on their way"
     );
     world
-        .tell(JobCommand::OutputRegistered {
+        .apply_command(JobCommand::OutputRegistered {
             component,
             output: 1,
         })
         .unwrap();
     assert_eq!(
-        world.tell(full(&[0])).unwrap(),
+        world.apply_command(full(&[0])).unwrap(),
         [""; 0],
         "one is not read yet"
     );
@@ -124,20 +124,22 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
         size: Bytes(5),
     });
     world
-        .tell(JobCommand::OutputRead {
+        .apply_command(JobCommand::OutputRead {
             component,
             output: 2,
             content,
         })
         .unwrap();
-    world.tell(JobCommand::Hold("it panics".into())).unwrap();
+    world
+        .apply_command(JobCommand::Hold("it panics".into()))
+        .unwrap();
     assert_eq!(
-        world.tell(full(&[0, 2])),
+        world.apply_command(full(&[0, 2])),
         Err(JobRejection::Stale),
         "it is held"
     );
-    world.tell(JobCommand::Release(key())).unwrap();
-    assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
+    world.apply_command(JobCommand::Release(key())).unwrap();
+    assert_eq!(world.apply_command(full(&[0, 2])).unwrap(), ["JobFailed"]);
     let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
@@ -148,11 +150,14 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     ] {
         assert!(reason.contains(word), "{reason}");
     }
-    assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
-    let mut running = JobWorld::new(spec(1));
-    running.run();
     assert_eq!(
-        running.tell(full(&[0])).unwrap(),
+        (world.due_effects(), world.job.setbacks.own_errors),
+        (vec![], 0)
+    );
+    let mut running = JobWorld::new(spec(1));
+    running.run_to_payloads();
+    assert_eq!(
+        running.apply_command(full(&[0])).unwrap(),
         [""; 0],
         "it has left nothing yet"
     );

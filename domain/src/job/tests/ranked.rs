@@ -21,7 +21,7 @@ const MINUTES: DurationMs = DurationMs::from_secs(180);
 
 impl ReservationWorld {
     /// It says how the sites are ranked: each runs it for so many minutes.
-    pub(super) fn prefer(&mut self, objective: RankingObjective, minutes: [u64; 3]) {
+    pub(super) fn set_preferences(&mut self, objective: RankingObjective, minutes: [u64; 3]) {
         let benchmark = JobBenchmark {
             name: "b".into(),
             reference: BenchmarkScore::new(1.0).unwrap(),
@@ -48,7 +48,7 @@ impl ReservationWorld {
     }
 
     /// Puts the sites in the order that it prefers, by what they have free.
-    pub(super) fn rank(&self, candidates: &mut [Vec<Placement>]) -> Vec<SiteRanking> {
+    pub(super) fn rank_candidates(&self, candidates: &mut [Vec<Placement>]) -> Vec<SiteRanking> {
         let free = self
             .sites
             .iter()
@@ -73,10 +73,10 @@ impl ReservationWorld {
 }
 
 /// Three sites: the first is taken for half an hour, and runs a job fastest.
-fn story(components: usize, objective: RankingObjective) -> ReservationWorld {
-    let mut story = ReservationWorld::flexible(components, HOUR, 3, false);
-    story.prefer(objective, [5, 60, 90]);
-    story.take(0, DurationMs::ZERO, HALF);
+fn ranked_world(components: usize, objective: RankingObjective) -> ReservationWorld {
+    let mut story = ReservationWorld::new_flexible(components, HOUR, 3, false);
+    story.set_preferences(objective, [5, 60, 90]);
+    story.occupy_site(0, DurationMs::ZERO, HALF);
     story
 }
 
@@ -93,7 +93,7 @@ fn rankings(story: &ReservationWorld) -> &[SiteRanking] {
 }
 
 /// Where each component goes.
-fn sites(story: &ReservationWorld) -> Vec<SiteName> {
+fn placed_sites(story: &ReservationWorld) -> Vec<SiteName> {
     let placements = story
         .world
         .job
@@ -109,19 +109,22 @@ fn sites(story: &ReservationWorld) -> Vec<SiteName> {
 
 #[test]
 fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
-    let mut story = story(1, RankingObjective::EarliestCompletion);
-    story.seek().unwrap();
-    let asked = story.question().map(|(_, ask)| ask.site().clone());
+    let mut story = ranked_world(1, RankingObjective::EarliestCompletion);
+    story.request_reservations().unwrap();
+    let asked = story.due_call().map(|(_, ask)| ask.site().clone());
     assert_eq!(
         asked,
         Some(site(0)),
         "the best by what is published is asked first"
     );
-    story.ask_all();
+    story.answer_all_calls();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    assert_eq!((sites(&story), story.held().len()), (vec![site(0)], 1));
+    assert_eq!(
+        (placed_sites(&story), story.held_serials().len()),
+        (vec![site(0)], 1)
+    );
     let lead = story.world.parameters.reservation_lead;
-    let promised = story.start() + HALF + lead;
+    let promised = story.earliest_start() + HALF + lead;
     assert_eq!(story.world.job.reserved_start(), Some(promised));
     let granted = |it: &CandidateState| matches!(it, CandidateState::Granted(_));
     assert!(
@@ -134,19 +137,25 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
 
 #[test]
 fn a_job_that_wants_the_earliest_start_goes_where_that_is() {
-    let mut story = story(1, RankingObjective::EarliestStart);
-    story.seek().unwrap();
-    story.ask_all();
-    assert_eq!((sites(&story), story.held().len()), (vec![site(1)], 1));
-    assert_eq!(story.world.job.reserved_start(), Some(story.start()));
+    let mut story = ranked_world(1, RankingObjective::EarliestStart);
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
+    assert_eq!(
+        (placed_sites(&story), story.held_serials().len()),
+        (vec![site(1)], 1)
+    );
+    assert_eq!(
+        story.world.job.reserved_start(),
+        Some(story.earliest_start())
+    );
 }
 
 #[test]
 fn only_so_many_sites_grant_as_the_server_says() {
-    let mut story = story(1, RankingObjective::EarliestStart);
+    let mut story = ranked_world(1, RankingObjective::EarliestStart);
     story.world.parameters.reservation_candidates = 1;
-    story.seek().unwrap();
-    story.ask_all();
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
     assert_eq!(
         story
             .world
@@ -158,21 +167,21 @@ fn only_so_many_sites_grant_as_the_server_says() {
             .0,
         1
     );
-    assert_eq!(sites(&story), [site(1)]);
+    assert_eq!(placed_sites(&story), [site(1)]);
 }
 
 #[test]
 fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
-    let mut story = story(2, RankingObjective::EarliestCompletion);
-    story.seek().unwrap();
-    let (_, ask) = story.question().unwrap();
+    let mut story = ranked_world(2, RankingObjective::EarliestCompletion);
+    story.request_reservations().unwrap();
+    let (_, ask) = story.due_call().unwrap();
     assert!(
         matches!(&ask, ReservationCall::Create { site: asked, .. } if *asked == site(0)),
         "{ask:?}"
     );
-    story.ask_all();
+    story.answer_all_calls();
     assert_eq!(
-        sites(&story),
+        placed_sites(&story),
         [site(1), site(1)],
         "all start together, as early as they can"
     );
@@ -182,29 +191,35 @@ fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
 #[test]
 fn a_job_that_is_cancelled_while_sites_are_ranked_leaves_nothing_there() {
     for steps in 0..6 {
-        let mut story = story(1, RankingObjective::EarliestCompletion);
-        story.seek().unwrap();
+        let mut story = ranked_world(1, RankingObjective::EarliestCompletion);
+        story.request_reservations().unwrap();
         for _ in 0..steps {
-            let (question, ask) = story.question().unwrap();
-            let outcome = story.outcome(&ask);
-            story.tell(question, outcome).unwrap();
+            let (question, ask) = story.due_call().unwrap();
+            let outcome = story.outcome_at_site(&ask);
+            story.apply_outcome(question, outcome).unwrap();
         }
-        story.world.tell(JobCommand::Cancel(key())).unwrap();
-        story.ask_all();
+        story
+            .world
+            .apply_command(JobCommand::Cancel(key()))
+            .unwrap();
+        story.answer_all_calls();
         assert_eq!(story.world.phase(), PhaseKind::Cancelled, "after {steps}");
-        assert!(story.held().is_empty(), "after {steps}");
+        assert!(story.held_serials().is_empty(), "after {steps}");
     }
 }
 
 #[test]
 fn a_job_that_is_moved_has_the_sites_ranked_anew() {
-    let mut story = story(1, RankingObjective::EarliestStart);
-    story.seek().unwrap();
-    story.ask_all();
-    story.change(HOUR, MINUTES).unwrap();
-    story.ask_all();
-    assert_eq!(story.world.job.reserved_start(), Some(story.start() + HOUR));
-    assert_eq!(story.held().len(), 1);
+    let mut story = ranked_world(1, RankingObjective::EarliestStart);
+    story.request_reservations().unwrap();
+    story.answer_all_calls();
+    story.request_other_start(HOUR, MINUTES).unwrap();
+    story.answer_all_calls();
+    assert_eq!(
+        story.world.job.reserved_start(),
+        Some(story.earliest_start() + HOUR)
+    );
+    assert_eq!(story.held_serials().len(), 1);
     let since = rankings(&story)[0].since;
     assert_eq!(
         since, story.world.now,

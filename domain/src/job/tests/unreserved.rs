@@ -14,7 +14,7 @@ use crate::units::{DurationMs, Timestamp};
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 
-fn at(index: usize) -> Placement {
+fn placement_at(index: usize) -> Placement {
     Placement {
         site: site(index),
         sources: Vec::new(),
@@ -25,13 +25,15 @@ fn at(index: usize) -> Placement {
 }
 
 /// A job of two components, the second of which only a site could hold that grants nothing.
-fn story(unreserved: bool) -> (ReservationWorld, Result<Vec<&'static str>, JobRejection>) {
-    let mut story = ReservationWorld::flexible(2, HOUR, 1, false);
+fn world_with_unreserved(
+    unreserved: bool,
+) -> (ReservationWorld, Result<Vec<&'static str>, JobRejection>) {
+    let mut story = ReservationWorld::new_flexible(2, HOUR, 1, false);
     let wish = story.world.job.reservation_terms().unwrap();
     story.world.job.wish = TermsChange::Changed(ReservationTerms { unreserved, ..wish });
-    let told = story.world.tell(JobCommand::Reserve {
-        candidates: vec![vec![at(0)], Vec::new()],
-        unreserved: vec![Vec::new(), vec![at(7), at(8)]],
+    let told = story.world.apply_command(JobCommand::Reserve {
+        candidates: vec![vec![placement_at(0)], Vec::new()],
+        unreserved: vec![Vec::new(), vec![placement_at(7), placement_at(8)]],
         rankings: Vec::new(),
         wish: story.world.job.reservation_terms(),
     });
@@ -40,17 +42,17 @@ fn story(unreserved: bool) -> (ReservationWorld, Result<Vec<&'static str>, JobRe
 
 #[test]
 fn a_component_nobody_could_promise_is_claimed_where_its_user_lets_it() {
-    let (mut story, told) = story(true);
+    let (mut story, told) = world_with_unreserved(true);
     assert_eq!(told.unwrap(), ["ReservationSought", "UnreservedChosen"]);
-    story.ask_all();
+    story.answer_all_calls();
     let job = &story.world.job;
     assert_eq!(job.phase.kind(), PhaseKind::Placed);
     assert!(job.components[0].acquisition().reservation_use().is_some());
     assert_eq!(job.components[1].acquisition(), Acquisition::ClaimNow);
     assert_eq!(job.components[1].placement.as_ref().unwrap().site, site(7));
-    let begins = job.reservations_begin().unwrap();
+    let begins = job.last_reservation_begin().unwrap();
     assert_eq!(
-        job.claim_time(&story.world.parameters),
+        job.next_claim_time(&story.world.parameters),
         Some(begins),
         "with the others"
     );
@@ -58,7 +60,7 @@ fn a_component_nobody_could_promise_is_claimed_where_its_user_lets_it() {
 
 #[test]
 fn without_that_the_job_is_refused_and_told_the_remedy() {
-    let (story, told) = story(false);
+    let (story, told) = world_with_unreserved(false);
     assert_eq!(told.unwrap(), ["JobFailed"]);
     let JobPhase::Failed { reason, .. } = &story.world.job.phase else {
         panic!()
@@ -68,17 +70,17 @@ fn without_that_the_job_is_refused_and_told_the_remedy() {
 
 #[test]
 fn a_job_of_which_nothing_would_be_reserved_is_refused() {
-    let (mut story, _) = story(true);
+    let (mut story, _) = world_with_unreserved(true);
     story.world.job.reservation = None;
     let candidates = vec![Vec::new(), Vec::new()];
-    let unreserved = vec![vec![at(7)], vec![at(7)]];
+    let unreserved = vec![vec![placement_at(7)], vec![placement_at(7)]];
     story.world.job.phase = JobPhase::Queued {
         since: story.world.now,
         not_before: Timestamp(0),
     };
     let rankings = Vec::new();
     let wish = story.world.job.reservation_terms();
-    let told = story.world.tell(JobCommand::Reserve {
+    let told = story.world.apply_command(JobCommand::Reserve {
         candidates,
         unreserved,
         rankings,
@@ -89,8 +91,8 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
 
 #[test]
 fn idle_processors_are_looked_for_as_long_as_the_others_can_wait() {
-    let (mut story, _) = story(true);
-    story.ask_all();
+    let (mut story, _) = world_with_unreserved(true);
+    story.answer_all_calls();
     let JobPhase::Placed { start_estimate, .. } = story.world.job.phase else {
         panic!()
     };
@@ -111,9 +113,9 @@ proptest! {
         sites in proptest::collection::vec((0..3_usize, 0..3_usize), 0..8),
     ) {
         let reserved: Vec<Vec<Placement>> =
-            sites.iter().map(|(count, _)| (0..*count).map(at).collect()).collect();
+            sites.iter().map(|(count, _)| (0..*count).map(placement_at).collect()).collect();
         let unreserved: Vec<Vec<Placement>> =
-            sites.iter().map(|(_, count)| (10..10 + *count).map(at).collect()).collect();
+            sites.iter().map(|(_, count)| (10..10 + *count).map(placement_at).collect()).collect();
         let chosen = UnreservedComponent::choose_unreserved(&reserved, &unreserved);
         for (index, (granting, others)) in sites.iter().enumerate() {
             let mut of = chosen.iter().filter(|one| one.component == ComponentIndex(index as u32));

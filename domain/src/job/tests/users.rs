@@ -8,7 +8,7 @@ use crate::job::spec::Priority;
 /// A job in this phase.
 fn world_in(phase: PhaseKind) -> JobWorld {
     let mut world = match phase {
-        PhaseKind::Collecting => JobWorld::collecting(spec(1), &["out"]),
+        PhaseKind::Collecting => JobWorld::new_collecting(spec(1), &["out"]),
         _ => JobWorld::new(spec(1)),
     };
     match phase {
@@ -16,21 +16,21 @@ fn world_in(phase: PhaseKind) -> JobWorld {
         PhaseKind::Placed => {
             let placements = world.placements(9_000);
             world
-                .tell(JobCommand::Place {
+                .apply_command(JobCommand::Place {
                     placements,
                     by: None,
                 })
                 .unwrap();
         }
-        PhaseKind::Claiming => world.place(),
+        PhaseKind::Claiming => world.place_job(),
         PhaseKind::Starting => {
-            world.place();
-            world.accept_all();
-            world.see_all(AttemptSighting::Ready("node1".into()));
+            world.place_job();
+            world.accept_all_submissions();
+            world.sight_all(AttemptSighting::Ready("node1".into()));
         }
-        PhaseKind::Cancelled => drop(world.tell(JobCommand::Cancel(key())).unwrap()),
+        PhaseKind::Cancelled => drop(world.apply_command(JobCommand::Cancel(key())).unwrap()),
         PhaseKind::Running | PhaseKind::Aborting | PhaseKind::Finished | PhaseKind::Failed => {
-            world.run();
+            world.run_to_payloads();
         }
     }
     let seen = match phase {
@@ -39,7 +39,7 @@ fn world_in(phase: PhaseKind) -> JobWorld {
         PhaseKind::Aborting => Some(AttemptSighting::Vanished("its node failed".into())),
         _ => None,
     };
-    seen.map(|seen| world.see(0, seen));
+    seen.map(|seen| world.sight_attempt(0, seen));
     assert_eq!(world.phase(), phase);
     world
 }
@@ -48,7 +48,7 @@ fn world_in(phase: PhaseKind) -> JobWorld {
 fn a_job_can_be_cancelled_in_every_phase_but_those_in_which_it_has_ended() {
     for phase in PhaseKind::ALL {
         let mut world = world_in(phase);
-        let answer = world.tell(JobCommand::Cancel(key()));
+        let answer = world.apply_command(JobCommand::Cancel(key()));
         let after = match phase {
             PhaseKind::Queued | PhaseKind::Placed => Ok(PhaseKind::Cancelled),
             // Nothing lives any more: what is left are outputs.
@@ -69,7 +69,7 @@ fn the_class_of_a_job_alone_can_be_changed_until_it_has_ended() {
     for phase in PhaseKind::ALL {
         let mut world = world_in(phase);
         let before = world.job.clone();
-        let answer = world.tell(JobCommand::SetPriority(Priority::High, key()));
+        let answer = world.apply_command(JobCommand::SetPriority(Priority::High, key()));
         if phase.is_final() {
             assert_eq!(answer, Err(JobRejection::Ended), "{phase:?}");
             continue;
@@ -77,7 +77,7 @@ fn the_class_of_a_job_alone_can_be_changed_until_it_has_ended() {
         assert_eq!(answer.unwrap(), ["PriorityChanged"], "{phase:?}");
         assert_eq!((world.phase(), world.job.priority), (phase, Priority::High));
         assert_eq!(world.job.components, before.components, "{phase:?}");
-        let again = world.tell(JobCommand::SetPriority(Priority::High, key()));
+        let again = world.apply_command(JobCommand::SetPriority(Priority::High, key()));
         assert_eq!(again, Err(JobRejection::AlreadySo), "{phase:?}");
     }
 }

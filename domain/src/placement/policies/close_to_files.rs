@@ -1,6 +1,6 @@
 //! Close-to-Files: run where the input is, or where it arrives first (KOALA, section 4.3).
 
-use super::worst_fit::emptiest_open_site;
+use super::worst_fit::open_site_with_most_left;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::history::SitePairHistory;
@@ -83,9 +83,9 @@ fn choose_pair(
     remaining: &RemainingResources,
     learned: &[(usize, usize)],
 ) -> Option<SiteChoice> {
-    if !search.component(component).reads_files() {
-        let site = emptiest_open_site(search, component, remaining);
-        return site.map(|site| SiteChoice::site(site, PlacementRule::MostLeft));
+    if !search.component(component).needs_files() {
+        let site = open_site_with_most_left(search, component, remaining);
+        return site.map(|site| SiteChoice::at_site(site, PlacementRule::MostLeft));
     }
     search
         .site_with_files(component, remaining)

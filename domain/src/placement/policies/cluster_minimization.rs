@@ -71,7 +71,7 @@ pub(super) fn place_in_order(
     context.place_with(search, |search, component, remaining| {
         let site = order
             .iter()
-            .find(|&&site| search.fits(component, site, remaining));
-        site.copied().map(|site| SiteChoice::site(site, rule))
+            .find(|&&site| search.can_place_at(component, site, remaining));
+        site.copied().map(|site| SiteChoice::at_site(site, rule))
     })
 }

@@ -75,7 +75,7 @@ impl Policy for ConnectedClusterMinimization {
         let groups = seeds.filter_map(|&seed| grow_group(&search, context, &order, seed, most));
         let found: Vec<SiteGroup> = groups.collect();
         let grown = known.into_iter().chain(found).min_by_key(SiteGroup::rank);
-        match grown.map(|group| best_of_all(&search, context, &order, group)) {
+        match grown.map(|group| find_best_group(&search, context, &order, group)) {
             Some(group) => {
                 place_in_order(&search, context, &group.sites, PlacementRule::BestConnected)
             }
@@ -115,7 +115,7 @@ fn plain_group(
 
 /// Returns the best of all sets with at most as many sites as are known to suffice. A set takes the
 /// job if Cluster Minimization on its sites alone does.
-fn best_of_all(
+fn find_best_group(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
@@ -123,11 +123,11 @@ fn best_of_all(
 ) -> SiteGroup {
     let grid = context.grid;
     let remaining = &mut *context.remaining;
-    let parts = search.request.by_size();
+    let parts = search.request.components_by_size();
     let offers = order.iter().copied().filter(|site: &usize| {
         parts
             .iter()
-            .any(|&c| search.fits(c as usize, *site, remaining))
+            .any(|&c| search.can_place_at(c as usize, *site, remaining))
     });
     let offers: Vec<(usize, u32)> = offers
         .map(|site| (site, remaining.processors()[site]))
@@ -136,23 +136,25 @@ fn best_of_all(
     let needed = search.request.processors();
     let mut groups = SiteGroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
     for size in (1..=most).rev() {
-        groups.search_sets(size, &mut |sites| set_takes_all(search, remaining, sites));
+        groups.search_sets(size, &mut |sites| {
+            can_place_all_on(search, remaining, sites)
+        });
     }
     groups.best()
 }
 
 /// Returns true if each component, the largest first, finds a place on these sites.
-fn set_takes_all(
+fn can_place_all_on(
     search: &PlacementSearch<'_>,
     remaining: &mut RemainingResources,
     sites: &[usize],
 ) -> bool {
     let mut taken = Vec::new();
-    for &component in search.request.by_size() {
+    for &component in search.request.components_by_size() {
         let index = component as usize;
         let site = sites
             .iter()
-            .find(|site| search.fits(index, **site, remaining));
+            .find(|site| search.can_place_at(index, **site, remaining));
         let Some(&site) = site else { break };
         search.take_component(index, site, remaining);
         taken.push((index, site));
@@ -160,7 +162,7 @@ fn set_takes_all(
     taken
         .iter()
         .for_each(|&(index, site)| search.give_back_component(index, site, remaining));
-    taken.len() == search.request.by_size().len()
+    taken.len() == search.request.components_by_size().len()
 }
 
 /// Grows a group from `seed` by placing the components, the largest first; where no member takes
@@ -175,20 +177,20 @@ fn grow_group(
     let mut group = SiteGroup::of_one_site(seed);
     let mut taken = Vec::new();
     let mut is_whole = true;
-    for &component in search.request.by_size() {
+    for &component in search.request.components_by_size() {
         let index = component as usize;
         let remaining = &mut *context.remaining;
         let mut site = group
             .sites
             .iter()
             .copied()
-            .find(|site| search.fits(index, *site, remaining));
+            .find(|site| search.can_place_at(index, *site, remaining));
         // The seed must take the largest component, or else another seed is better.
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
             let fitting = order
                 .iter()
                 .copied()
-                .filter(|site| search.fits(index, *site, remaining));
+                .filter(|site| search.can_place_at(index, *site, remaining));
             let joined = group.join_best(fitting, context.grid);
             site = group.sites.last().copied().filter(|_| joined);
         }

@@ -13,7 +13,7 @@ use crate::placement::bounded_split::split_largest_first;
 use crate::placement::history::SitePairHistory;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::placement_request::PlacementRequest;
-use crate::placement::policy::{PlacementContext, Policy, refuse_type};
+use crate::placement::policy::{PlacementContext, Policy, refusal_of_type};
 use crate::placement::reason::{PlacementRefusal, RefusalReason, SilentObserver, SiteSuitability};
 use crate::placement::site_search::{PlacementSearch, SiteChoice};
 use crate::resources::Resources;
@@ -112,10 +112,10 @@ pub(super) fn split_bounds(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
 ) -> Result<(Resources, FlexibleSplitBounds), PlacementRefusal> {
-    let RequestType::Flexible(flexible) = request.request() else {
-        return Err(refuse_type(request));
+    let RequestType::Flexible(flexible) = request.request_type() else {
+        return Err(refusal_of_type(request));
     };
-    let total = request.total().cloned().unwrap_or_default();
+    let total = request.total_resources().cloned().unwrap_or_default();
     let bounds = FlexibleSplitBounds {
         total: total.processors,
         min: flexible.least_processors(),
@@ -140,7 +140,9 @@ pub(super) fn place_split(
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let candidates = list_candidates(search, context, total);
     let chosen = choose(&candidates, bounds);
-    let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
+    let refusal = chosen
+        .is_empty()
+        .then(|| no_split_reason(bounds, &candidates));
     if context.observer.is_listening() {
         explain_split(search, context, &chosen, refusal.as_ref());
     }
@@ -162,19 +164,19 @@ fn place_shares(
         total: total.processors.into(),
     };
     let placements = shares.iter().map(|&(site, size)| {
-        let used = total.portion(size);
+        let used = total.portion_for(size);
         match context.grid.sites()[site].pool_of(search.component(0)) {
             Some(pool) => context.remaining.take_of_partition(site, pool.name, &used),
-            None => context.remaining.take(site, &used),
+            None => context.remaining.take_component(site, &used),
         }
         part = ComponentFilePart {
             before: part.before + part.own,
             own: size.into(),
             ..part
         };
-        let placement = search.placement_of(
+        let placement = search.build_placement(
             0,
-            SiteChoice::site(site, PlacementRule::LargestFilled),
+            SiteChoice::at_site(site, PlacementRule::LargestFilled),
             Some(part),
         );
         if context.grid.sites()[site].staging_left.is_some() {
@@ -204,7 +206,7 @@ fn site_for_whole(
         .filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
     let whole = !context.observer.is_listening() && usable_at(search, context, site, total) == most;
-    (whole && search.fits(0, site, context.remaining)).then_some(site)
+    (whole && search.can_place_at(0, site, context.remaining)).then_some(site)
 }
 
 /// Returns the most of the total that a site takes.
@@ -218,20 +220,22 @@ fn usable_at(
         return 0;
     };
     let pool = context.grid.sites()[site].pool_of(search.component(0));
-    let of_pool = pool.map(|pool| search.left_of(&pool, site, context.remaining));
+    let of_pool = pool.map(|pool| search.left_in_pool(&pool, site, context.remaining));
     let left = of_pool.unwrap_or_else(|| {
         let mut left = context.remaining.left_at(site);
-        left.cut_to(&shape.largest_component);
+        left.limit_to(&shape.largest_component);
         left
     });
-    let processors = left.processors.min(search.most_without_wait(0, site));
-    let most = total.most_of(processors, |name| left.other(name));
-    with_room_for_input(search, context, site, most, total.processors)
+    let processors = left
+        .processors
+        .min(search.max_processors_without_wait(0, site));
+    let most = total.max_processors_for(processors, |name| left.other(name));
+    processors_with_input_room(search, context, site, most, total.processors)
 }
 
 /// Returns the most processors, up to `most`, for whose chunks the site has room. Their bytes of a
 /// file are not known yet, so only a whole file counts as being there.
-fn with_room_for_input(
+fn processors_with_input_room(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     site: usize,
@@ -255,7 +259,7 @@ fn with_room_for_input(
         let mut cut = Bytes(0);
         for chunk in whole.chunks.values() {
             if size < total {
-                cut = cut + FileChunk::longest_length(chunk.of, size.into(), total.into());
+                cut = cut + FileChunk::max_chunk_length(chunk.of, size.into(), total.into());
             } else {
                 contents.insert(chunk.of);
             }
@@ -297,7 +301,7 @@ fn list_candidates(
     let least = search.component(0).resources.processors;
     let left = search.processors_left(0, context.remaining);
     let open = (0..left.len())
-        .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
+        .filter(|&site| left[site] >= least && search.can_place_at(0, site, context.remaining));
     let most = open.map(|site| FlexibleCandidate {
         site,
         usable: usable_at(search, context, site, total),
@@ -329,7 +333,7 @@ pub(super) fn place_first_split(
                 observer: &mut SilentObserver,
             };
             place_in_order(
-                &search.of_split(split),
+                &search.search_of_split(split),
                 &mut trial,
                 order,
                 PlacementRule::FirstSplit,
@@ -338,7 +342,7 @@ pub(super) fn place_first_split(
         })
         .unwrap_or(&splits[0]);
     let mut plan = place_in_order(
-        &search.of_split(preferred),
+        &search.search_of_split(preferred),
         context,
         order,
         PlacementRule::FirstSplit,
@@ -349,7 +353,7 @@ pub(super) fn place_first_split(
     Ok(plan)
 }
 
-fn no_split(bounds: FlexibleSplitBounds, candidates: &[FlexibleCandidate]) -> RefusalReason {
+fn no_split_reason(bounds: FlexibleSplitBounds, candidates: &[FlexibleCandidate]) -> RefusalReason {
     let sites = candidates.len().min(bounds.most);
     let usable = candidates
         .iter()
@@ -372,7 +376,8 @@ fn nearest_refusal(
     reason: RefusalReason,
 ) -> PlacementRefusal {
     if candidates.is_empty()
-        && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining))
+        && !(0..context.grid.sites().len())
+            .any(|site| search.can_place_at(0, site, context.remaining))
     {
         return search.nearest_refusal_of(0, context.remaining);
     }

@@ -73,8 +73,8 @@ pub(in crate::placement) fn place_answered(
             .observer
             .record_bids(round.site_bids(context.remaining));
     }
-    let parts = round.list_takers(context.remaining);
-    match request.request() {
+    let parts = round.list_sites_with_room(context.remaining);
+    match request.request_type() {
         RequestType::Fixed | RequestType::NonFixed => {
             place_in_order(search, context, &parts, PlacementRule::Nearest)
         }
@@ -127,10 +127,10 @@ impl AnsweredBidRound<'_> {
     }
 
     /// Lists the sites with room for any component, in the order in which they are taken.
-    fn list_takers(&self, remaining: &RemainingResources) -> Vec<usize> {
+    fn list_sites_with_room(&self, remaining: &RemainingResources) -> Vec<usize> {
         self.order_by_bid((0..self.answers.len()).filter(|site: &usize| {
-            let mut parts = self.search.request.by_size().iter().rev();
-            parts.any(|part| self.search.fits(*part as usize, *site, remaining))
+            let mut parts = self.search.request.components_by_size().iter().rev();
+            parts.any(|part| self.search.can_place_at(*part as usize, *site, remaining))
         }))
     }
 
@@ -184,8 +184,8 @@ fn free_amounts(remaining: &RemainingResources, site: usize) -> BidAmounts {
     BidAmounts {
         processors: remaining.processors()[site].into(),
         power: Mflops::default(),
-        memory_mb: remaining.other(site, MEMORY),
-        disk_mb: remaining.other(site, DISK),
+        memory_mb: remaining.other_resource_left(site, MEMORY),
+        disk_mb: remaining.other_resource_left(site, DISK),
     }
 }
 
@@ -204,7 +204,9 @@ pub(in crate::placement) fn need_without_source(request: &PlacementRequest) -> B
         ..BidAmounts::default()
     };
     let components = request.components().iter();
-    let whole = request.total().map(|total| (total, request.gflops()));
+    let whole = request
+        .total_resources()
+        .map(|total| (total, request.gflops()));
     let parts = components.map(|part| (&part.resources, part.gflops));
     for (asked, gflops) in whole.into_iter().chain(parts.filter(|_| whole.is_none())) {
         let processors = if gflops == 0 { asked.processors } else { 0 };
@@ -215,7 +217,7 @@ pub(in crate::placement) fn need_without_source(request: &PlacementRequest) -> B
     BidNeed {
         amounts,
         source_potential: BitsPerSecond(0),
-        terms: *request.terms(),
+        terms: *request.bid_terms(),
     }
 }
 
@@ -232,7 +234,9 @@ pub(in crate::placement) fn source_potential(search: &PlacementSearch<'_>) -> Bi
     }
     let most = held.iter().copied().max().filter(|&most| most > 0);
     let source = most.and_then(|most| held.iter().position(|&held| held == most));
-    source.map_or(BitsPerSecond(0), |source| search.grid.potential(source))
+    source.map_or(BitsPerSecond(0), |source| {
+        search.grid.total_sending_bandwidth(source)
+    })
 }
 
 /// Returns the means of a site with these free amounts.
@@ -244,7 +248,7 @@ pub(in crate::placement) fn site_means(
     Ok(SiteSupply {
         free,
         power_per_processor: search.grid.sites()[site].power_per_processor,
-        potential: search.grid.potential(site),
+        potential: search.grid.total_sending_bandwidth(site),
         routes: input_routes(search, site)?,
     })
 }
@@ -263,7 +267,7 @@ fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<InputRo
     contents
         .into_iter()
         .map(|content: Content| {
-            let size = size_read(search.request, content);
+            let size = bytes_read(search.request, content);
             let (from, _) = search
                 .nearest_replica(content, site)
                 .map_err(|_| BidRefusal::NoBandwidth)?;
@@ -284,8 +288,8 @@ fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<InputRo
 
 /// Returns the bytes of a content that the whole job reads: all of a file that a flexible one reads
 /// in chunks.
-fn size_read(request: &PlacementRequest, content: Content) -> Bytes {
-    match request.total() {
+fn bytes_read(request: &PlacementRequest, content: Content) -> Bytes {
+    match request.total_resources() {
         Some(_) => request.whole_file_of(content).size,
         None => content.size,
     }

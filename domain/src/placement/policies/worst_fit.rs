@@ -45,15 +45,15 @@ pub(super) fn place_worst_fit(
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_each(request, |search, component, remaining| {
-        emptiest_open_site(search, component, remaining)
-            .map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
+        open_site_with_most_left(search, component, remaining)
+            .map(|site| SiteChoice::at_site(site, PlacementRule::MostLeft))
     })
 }
 
 /// Returns the site with the most left that takes the component. Usually the one with the most left
 /// does, and the decision costs one comparison for each of the others. Otherwise every site that
 /// beats the best so far is looked at.
-pub(super) fn emptiest_open_site(
+pub(super) fn open_site_with_most_left(
     search: &PlacementSearch<'_>,
     component: usize,
     remaining: &RemainingResources,
@@ -61,13 +61,13 @@ pub(super) fn emptiest_open_site(
     let left = search.processors_left(component, remaining);
     let most = left.iter().copied().max()?;
     let first = left.iter().position(|&count| count == most)?;
-    if search.fits(component, first, remaining) {
+    if search.can_place_at(component, first, remaining) {
         return Some(first);
     }
     let mut at_least = search.component(component).resources.processors;
     let mut best = None;
     for (site, &left) in left.iter().enumerate() {
-        if left >= at_least && search.fits(component, site, remaining) {
+        if left >= at_least && search.can_place_at(component, site, remaining) {
             best = Some(site);
             let Some(more) = left.checked_add(1) else {
                 break;

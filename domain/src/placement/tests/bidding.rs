@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::drawn::{DrawnScene, drawn};
+use super::drawn::{DrawnScene, any_scene};
 use crate::bid::{
     BidRefusal, BidRound, BidTerms, DimensionWeight, DimensionWeights, JobAnnouncements,
 };
 use crate::deduction::{DeductedAmounts, DeductionKey, DeductionLedger};
 use crate::ids::{JobId, SiteName};
 use crate::placement::placement_by_bids::{
-    AnnouncedNeed, BidRoundBasis, BidWithResources, takes_bids,
+    AnnouncedNeed, BidRoundBasis, BidWithResources, is_placed_by_bids,
 };
 use crate::placement::policies::MultipleResources;
 use crate::placement::testing::*;
@@ -34,7 +34,7 @@ struct BiddingScene {
     arrival: Vec<usize>,
 }
 
-fn scene() -> impl Strategy<Value = BiddingScene> {
+fn any_bidding_scene() -> impl Strategy<Value = BiddingScene> {
     let powers = prop::collection::vec(
         prop_oneof![1 => Just(None), 4 => (1..9u32).prop_map(Some)],
         5,
@@ -46,7 +46,7 @@ fn scene() -> impl Strategy<Value = BiddingScene> {
     let local_rate = prop_oneof![Just(None), (1..9u64).prop_map(Some)];
     let terms = (weights, 1..10_000u64, local_rate);
     (
-        drawn(1..4),
+        any_scene(1..4),
         any::<bool>(),
         powers,
         gflops,
@@ -57,9 +57,9 @@ fn scene() -> impl Strategy<Value = BiddingScene> {
         .prop_map(
             |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
                 let drawn = if flexible {
-                    drawn.split_under(&FlexiblePolicyStub, 1)
+                    drawn.with_split_policy(&FlexiblePolicyStub, 1)
                 } else {
-                    drawn.under(&MultipleResources)
+                    drawn.with_policy(&MultipleResources)
                 };
                 let (weights, run_time, local_rate) = terms;
                 BiddingScene {
@@ -101,7 +101,7 @@ impl BiddingScene {
     fn request(&self) -> Arc<PlacementRequest> {
         let drawn = &self.drawn.request;
         let mut parts = drawn.components().to_vec();
-        if let (Some(total), [whole]) = (drawn.total(), parts.as_mut_slice()) {
+        if let (Some(total), [whole]) = (drawn.total_resources(), parts.as_mut_slice()) {
             whole.resources = total.clone();
         }
         parts[0].gflops = self.gflops;
@@ -118,11 +118,11 @@ impl BiddingScene {
             local_rate: self.local_rate.map(|rate| BitsPerSecond(rate * MBIT)),
         };
         let policy = drawn.policy().clone();
-        let kind = drawn.request().clone();
-        Arc::new(PlacementRequest::new(policy, kind, true, parts).with_terms(terms))
+        let kind = drawn.request_type().clone();
+        Arc::new(PlacementRequest::new(policy, kind, true, parts).with_bid_terms(terms))
     }
 
-    fn sites(&self) -> Vec<GridSite> {
+    fn sites_with_power(&self) -> Vec<GridSite> {
         let sites = self.drawn.sites.iter().zip(&self.powers);
         let power = |power: &Option<u32>| power.map(|gflops| Mflops(u64::from(gflops) * 1_000));
         sites
@@ -134,12 +134,12 @@ impl BiddingScene {
     }
 
     /// With what is promised to others.
-    fn ledgers(&self, sites: &[GridSite]) -> DeductionLedger {
+    fn ledger_with_promises(&self, sites: &[GridSite]) -> DeductionLedger {
         let mut ledgers = DeductionLedger::default();
-        let other = ledgers.new_holder();
+        let other = ledgers.register_holder();
         let key = ledgers.open_plan(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
         for (site, promised) in sites.iter().zip(&self.promised) {
-            let at = ledgers.number_of(&site.name);
+            let at = ledgers.ledger_number(&site.name);
             ledgers.deduct(
                 &key,
                 at,
@@ -157,7 +157,7 @@ struct SiteActor {
 }
 
 impl SiteActor {
-    fn hears(
+    fn answer_announcement(
         &mut self,
         (job, asked): (JobId, Option<AnnouncedNeed>),
         ground: &BidRoundBasis,
@@ -165,16 +165,16 @@ impl SiteActor {
         key: &DeductionKey,
     ) -> Result<BidWithResources, BidRefusal> {
         let index = ground.grid().index_of(&self.site.name).unwrap();
-        let asked = self.desk.announce(job, asked.as_ref()).unwrap();
-        let mut free = self.site.usable();
-        if let Some(promised) = ledgers.deducted_at(&self.site.name) {
+        let asked = self.desk.record_announcement(job, asked.as_ref()).unwrap();
+        let mut free = self.site.usable_resources();
+        if let Some(promised) = ledgers.total_deducted_at(&self.site.name) {
             free.subtract(&promised.placing);
         }
         if let Some(own) = ledgers.deducted_for_plan(key, &self.site.name) {
             free.add(&own.placing);
         }
-        let given = asked.answer_at(ground, index, &free)?;
-        let at = ledgers.number_of(&self.site.name);
+        let given = asked.answer_for_site(ground, index, &free)?;
+        let at = ledgers.ledger_number(&self.site.name);
         ledgers.deduct(
             key,
             at,
@@ -184,12 +184,12 @@ impl SiteActor {
     }
 }
 
-fn less_promised(sites: &[GridSite], ledgers: &DeductionLedger) -> Vec<GridSite> {
+fn without_promised(sites: &[GridSite], ledgers: &DeductionLedger) -> Vec<GridSite> {
     sites
         .iter()
         .map(|site: &GridSite| {
             let mut site = site.clone();
-            if let Some(promised) = ledgers.deducted_at(&site.name) {
+            if let Some(promised) = ledgers.total_deducted_at(&site.name) {
                 site.pending.add(&promised.placing);
             }
             site
@@ -201,17 +201,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_round_of_messages_comes_to_what_the_policy_finds_on_a_snapshot(scene in scene()) {
+    fn a_round_of_messages_comes_to_what_the_policy_finds_on_a_snapshot(scene in any_bidding_scene()) {
         let request = scene.request();
-        let sites = scene.sites();
-        let mut ledgers = scene.ledgers(&sites);
+        let sites = scene.sites_with_power();
+        let mut ledgers = scene.ledger_with_promises(&sites);
         let before = ledgers.clone();
-        prop_assert!(takes_bids(&request));
-        let snapshot = scene.drawn.grid_of(less_promised(&sites, &ledgers));
-        let expected = placed(&request, &snapshot);
+        prop_assert!(is_placed_by_bids(&request));
+        let snapshot = scene.drawn.grid_of(without_promised(&sites, &ledgers));
+        let expected = place_on_grid(&request, &snapshot);
 
         let ground = BidRoundBasis::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
-        let holder = ledgers.new_holder();
+        let holder = ledgers.register_holder();
         let job = JobId(1);
         let key = ledgers.open_plan(job, crate::ids::Round(0), holder, Timestamp(5_000));
         let mut actors: Vec<SiteActor> =
@@ -223,7 +223,7 @@ proptest! {
                 let asked = (!by_id_alone).then(|| AnnouncedNeed::new(request.clone()));
                 let name = &actors[index].site.name;
                 let at = ground.grid().index_of(name).unwrap();
-                let answer = actors[index].hears((job, asked), &ground, &mut ledgers, &key);
+                let answer = actors[index].answer_announcement((job, asked), &ground, &mut ledgers, &key);
                 round.record_answer(at, answer);
             }
             prop_assert!(round.is_complete());
@@ -245,20 +245,20 @@ proptest! {
 
 fn free_processors(ledgers: &DeductionLedger, site: &SiteName) -> u32 {
     ledgers
-        .deducted_at(site)
+        .total_deducted_at(site)
         .map_or(0, |sum| sum.placing.processors)
 }
 
 /// Two jobs at a site of ten (vector MRS-6).
 #[test]
 fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
-    let one = [site("S", 10)];
-    let request = |processors| Arc::new(under("mrs", &request(vec![component(processors)])));
+    let one = [open_site("S", 10)];
+    let request = |processors| Arc::new(with_policy("mrs", &request(vec![component(processors)])));
     let job_a = AnnouncedNeed::new(request(6));
     let job_b = AnnouncedNeed::new(request(6));
     let ground = BidRoundBasis::new(job_a.request(), Arc::new(grid(one.clone())));
     let mut ledgers = DeductionLedger::default();
-    let holder = ledgers.new_holder();
+    let holder = ledgers.register_holder();
     let open = |ledgers: &mut DeductionLedger, job| {
         ledgers.open_plan(JobId(job), Default::default(), holder, Timestamp(9))
     };
@@ -270,7 +270,7 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     };
     let mut hears = |job, asked: &AnnouncedNeed, ledgers: &mut DeductionLedger, key| {
         let given = actor
-            .hears((JobId(job), Some(asked.clone())), &ground, ledgers, key)
+            .answer_announcement((JobId(job), Some(asked.clone())), &ground, ledgers, key)
             .unwrap();
         let promised = free_processors(ledgers, &site_name("S"));
         ((given.bid.distance * 1e6).round() / 1e6, 10 - promised)
@@ -291,10 +291,11 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
 
 #[test]
 fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
-    let sites = [site("A", 10), site("B", 8), site("C", 6)];
-    let job = AnnouncedNeed::new(Arc::new(under("mrs", &request(vec![component(6)]))));
+    let sites = [open_site("A", 10), open_site("B", 8), open_site("C", 6)];
+    let job = AnnouncedNeed::new(Arc::new(with_policy("mrs", &request(vec![component(6)]))));
     let ground = BidRoundBasis::new(job.request(), Arc::new(grid(sites.clone())));
-    let answer = |index: usize| job.answer_at(&ground, index, &sites[index].usable());
+    let answer =
+        |index: usize| job.answer_for_site(&ground, index, &sites[index].usable_resources());
     let mut round = BidRound::new(3);
     round.record_answer(1, answer(1));
     round.record_answer(2, answer(2));

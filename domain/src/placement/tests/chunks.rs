@@ -9,18 +9,18 @@ use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::{Bytes, DurationMs};
 
-fn chunk(of: Content, before: u64, own: u64, total: u64) -> FileChunk {
-    FileChunk::of_part(of, ComponentFilePart { before, own, total })
+fn chunk_of_part(of: Content, before: u64, own: u64, total: u64) -> FileChunk {
+    FileChunk::for_part(of, ComponentFilePart { before, own, total })
 }
 
-fn reading(processors: u32, chunk: FileChunk) -> ComponentRequest {
+fn component_reading_chunk(processors: u32, chunk: FileChunk) -> ComponentRequest {
     ComponentRequest {
-        chunks: BTreeMap::from([(chunk.content(), chunk)]),
+        chunks: BTreeMap::from([(chunk.as_content(), chunk)]),
         ..component(processors)
     }
 }
 
-fn sources(plan: &PlacementPlan) -> Vec<(u64, u64, &str)> {
+fn chunk_sources(plan: &PlacementPlan) -> Vec<(u64, u64, &str)> {
     let sources = plan
         .placements
         .iter()
@@ -38,17 +38,17 @@ fn sources(plan: &PlacementPlan) -> Vec<(u64, u64, &str)> {
 
 #[test]
 fn a_component_waits_for_its_own_chunk_only() {
-    let whole = file(1, 16);
-    let sites = [site("A", 12), site("B", 4), site("F", 0)];
+    let whole = content_of_gigabytes(1, 16);
+    let sites = [open_site("A", 12), open_site("B", 4), open_site("F", 0)];
     let links = [("F", "A", 100), ("F", "B", 100)];
     let grid = grid_with(sites, &[(whole, "F")], &links);
     let parts = vec![
-        reading(12, chunk(whole, 0, 12, 16)),
-        reading(4, chunk(whole, 12, 4, 16)),
+        component_reading_chunk(12, chunk_of_part(whole, 0, 12, 16)),
+        component_reading_chunk(4, chunk_of_part(whole, 12, 4, 16)),
     ];
-    let plan = placed(&request(parts), &grid).unwrap();
+    let plan = place_on_grid(&request(parts), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B"]);
-    assert_eq!(sources(&plan), [(0, 12, "F"), (12, 4, "F")]);
+    assert_eq!(chunk_sources(&plan), [(0, 12, "F"), (12, 4, "F")]);
     let times: Vec<DurationMs> = plan.placements.iter().map(|p| p.transfer_time).collect();
     // 12 GB and 4 GB at 100 Mbit/s.
     assert_eq!(
@@ -68,33 +68,33 @@ fn a_component_waits_for_its_own_chunk_only() {
 
 #[test]
 fn close_to_files_runs_where_the_file_is_that_a_chunk_is_cut_from() {
-    let whole = file(1, 16);
-    let sites = [site("A", 40), site("F", 8)];
+    let whole = content_of_gigabytes(1, 16);
+    let sites = [open_site("A", 40), open_site("F", 8)];
     let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
     let parts = request(vec![
-        reading(4, chunk(whole, 0, 4, 8)),
-        reading(4, chunk(whole, 4, 4, 8)),
+        component_reading_chunk(4, chunk_of_part(whole, 0, 4, 8)),
+        component_reading_chunk(4, chunk_of_part(whole, 4, 4, 8)),
     ]);
-    let plan = placed(&under("close-to-files", &parts), &grid).unwrap();
+    let plan = place_on_grid(&with_policy("close-to-files", &parts), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["F", "F"]);
     assert_eq!(plan.transfer_time, DurationMs::ZERO);
 }
 
-fn flexible_reading(
+fn flexible_request_reading(
     policy: &str,
     total: u32,
     of: Content,
     bounds: FlexibleBounds,
 ) -> PlacementRequest {
-    let whole = reading(total, chunk(of, 0, total.into(), total.into()));
+    let whole = component_reading_chunk(total, chunk_of_part(of, 0, total.into(), total.into()));
     let policy = PolicyName::new(policy).unwrap();
     PlacementRequest::new(policy, RequestType::Flexible(bounds), true, vec![whole])
 }
 
 #[test]
 fn the_chunks_of_a_flexible_job_follow_its_shares() {
-    let whole = file(1, 20);
-    let sites = || [site("A", 12), site("B", 8), site("F", 0)];
+    let whole = content_of_gigabytes(1, 20);
+    let sites = || [open_site("A", 12), open_site("B", 8), open_site("F", 0)];
     let links = [
         ("F", "A", 100),
         ("F", "B", 100),
@@ -106,40 +106,44 @@ fn the_chunks_of_a_flexible_job_follow_its_shares() {
         "flexible-cluster-minimization",
         "connected-flexible-cluster-minimization",
     ] {
-        let plan = placed(
-            &flexible_reading(policy, 20, whole, FlexibleBounds::default()),
+        let plan = place_on_grid(
+            &flexible_request_reading(policy, 20, whole, FlexibleBounds::default()),
             &grid,
         );
         let plan = plan.unwrap();
         assert_eq!(shares_of(&plan), [("A", 12), ("B", 8)], "{policy}");
-        assert_eq!(sources(&plan), [(0, 12, "F"), (12, 8, "F")], "{policy}");
+        assert_eq!(
+            chunk_sources(&plan),
+            [(0, 12, "F"), (12, 8, "F")],
+            "{policy}"
+        );
         assert_eq!(plan.transfer_time, DurationMs::from_secs(960), "{policy}");
     }
     let listed = FlexibleBounds {
         splits: vec![vec![15, 5], vec![8, 12]],
         ..FlexibleBounds::default()
     };
-    let plan = placed(
-        &flexible_reading("flexible-cluster-minimization", 20, whole, listed),
+    let plan = place_on_grid(
+        &flexible_request_reading("flexible-cluster-minimization", 20, whole, listed),
         &grid,
     );
     let plan = plan.unwrap();
     assert_eq!(shares_of(&plan), [("B", 8), ("A", 12)]);
-    assert_eq!(sources(&plan), [(0, 8, "F"), (8, 12, "F")]);
+    assert_eq!(chunk_sources(&plan), [(0, 8, "F"), (8, 12, "F")]);
 }
 
 #[test]
 fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
-    let whole = file(1, 20);
-    let sites = [site("A", 20), site("F", 0)];
+    let whole = content_of_gigabytes(1, 20);
+    let sites = [open_site("A", 20), open_site("F", 0)];
     let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
-    let request = flexible_reading(
+    let request = flexible_request_reading(
         "flexible-cluster-minimization",
         20,
         whole,
         FlexibleBounds::default(),
     );
-    let plan = placed(&request, &grid).unwrap();
+    let plan = place_on_grid(&request, &grid).unwrap();
     let source = &plan.placements[0].sources[0];
     assert_eq!((source.content, source.chunk), (whole, None));
     assert_eq!(source.content.size, Bytes(20 * GB));
@@ -147,19 +151,26 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
 
 #[test]
 fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
-    let whole = file(1, 2);
+    let whole = content_of_gigabytes(1, 2);
     let narrow = GridSite {
         staging_left: Some(Bytes(3 * GB)),
-        ..site("A", 12)
+        ..open_site("A", 12)
     };
-    let grid = grid_with([narrow, site("F", 0)], &[(whole, "F")], &[("F", "A", 100)]);
-    let mut part = reading(7, chunk(whole, 0, 7, 7));
+    let grid = grid_with(
+        [narrow, open_site("F", 0)],
+        &[(whole, "F")],
+        &[("F", "A", 100)],
+    );
+    let mut part = component_reading_chunk(7, chunk_of_part(whole, 0, 7, 7));
     part.inputs.insert(whole);
     let policy = "flexible-cluster-minimization";
     let flexible = FlexibleBounds::default();
     let policy = PolicyName::new(policy).unwrap();
     let request = PlacementRequest::new(policy, RequestType::Flexible(flexible), true, vec![part]);
-    assert_eq!(shares_of(&placed(&request, &grid).unwrap()), [("A", 7)]);
+    assert_eq!(
+        shares_of(&place_on_grid(&request, &grid).unwrap()),
+        [("A", 7)]
+    );
 }
 
 #[test]
@@ -167,9 +178,9 @@ fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
     // The smallest chunk takes a millisecond from either.
     let whole = Content {
         size: Bytes(100_000),
-        ..file(1, 1)
+        ..content_of_gigabytes(1, 1)
     };
-    let sites = [site("A", 0), site("B", 0), site("X", 1_000)];
+    let sites = [open_site("A", 0), open_site("B", 0), open_site("X", 1_000)];
     let grid = grid_with(
         sites,
         &[(whole, "A"), (whole, "B")],
@@ -179,8 +190,8 @@ fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
         "flexible-cluster-minimization",
         "connected-flexible-cluster-minimization",
     ] {
-        let plan = placed(
-            &flexible_reading(policy, 1_000, whole, FlexibleBounds::default()),
+        let plan = place_on_grid(
+            &flexible_request_reading(policy, 1_000, whole, FlexibleBounds::default()),
             &grid,
         );
         let plan = plan.unwrap();
@@ -191,9 +202,16 @@ fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
 
 #[test]
 fn the_file_is_named_that_a_chunk_cannot_be_cut_from() {
-    let whole = file(1, 16);
-    let grid = grid_with([site("A", 12)], &[], &[]);
-    let refusal = placed(&request(vec![reading(4, chunk(whole, 0, 4, 8))]), &grid).unwrap_err();
+    let whole = content_of_gigabytes(1, 16);
+    let grid = grid_with([open_site("A", 12)], &[], &[]);
+    let refusal = place_on_grid(
+        &request(vec![component_reading_chunk(
+            4,
+            chunk_of_part(whole, 0, 4, 8),
+        )]),
+        &grid,
+    )
+    .unwrap_err();
     assert_eq!(
         refusal.reason,
         RefusalReason::NoReplica {

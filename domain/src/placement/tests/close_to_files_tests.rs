@@ -8,7 +8,7 @@ use crate::units::DurationMs;
 
 const NAME: &str = "close-to-files";
 
-fn pairs(pairs: &[(&str, &str)]) -> SitePairHistory {
+fn history_of_pairs(pairs: &[(&str, &str)]) -> SitePairHistory {
     SitePairHistory::Pairs(
         pairs
             .iter()
@@ -17,8 +17,8 @@ fn pairs(pairs: &[(&str, &str)]) -> SitePairHistory {
     )
 }
 
-fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
-    under(
+fn request_reading(sizes: &[u32], input: Content) -> PlacementRequest {
+    with_policy(
         NAME,
         &request(
             sizes
@@ -33,19 +33,29 @@ fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
 }
 
 /// The common setting: a file of 4 GB at A and D.
-fn setting(idle: [u32; 4]) -> GridSnapshot {
+fn grid_with_idle(idle: [u32; 4]) -> GridSnapshot {
     let names = ["A", "B", "C", "D"];
-    let sites = names.iter().zip(idle).map(|(name, idle)| site(name, idle));
+    let sites = names
+        .iter()
+        .zip(idle)
+        .map(|(name, idle)| open_site(name, idle));
     let links = [
         ("A", "B", 100),
         ("A", "C", 50),
         ("D", "B", 200),
         ("D", "C", 80),
     ];
-    grid_with(sites, &[(file(1, 4), "A"), (file(1, 4), "D")], &links)
+    grid_with(
+        sites,
+        &[
+            (content_of_gigabytes(1, 4), "A"),
+            (content_of_gigabytes(1, 4), "D"),
+        ],
+        &links,
+    )
 }
 
-fn placed_with(
+fn place_with_history(
     request: &PlacementRequest,
     grid: &GridSnapshot,
     history: &mut SitePairHistory,
@@ -63,7 +73,7 @@ fn placed_with(
 }
 
 /// Execution site, file site and seconds of each component; no file site if the files are there.
-fn served(plan: &PlacementPlan) -> Vec<(&str, &str, u64)> {
+fn sources_of_plan(plan: &PlacementPlan) -> Vec<(&str, &str, u64)> {
     let of = |p: &'_ crate::placed::Placement| p.transfer_time.0 / 1000;
     plan.placements
         .iter()
@@ -74,23 +84,26 @@ fn served(plan: &PlacementPlan) -> Vec<(&str, &str, u64)> {
 /// CF-1 and CF-2.
 #[test]
 fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
-    let request = reading(&[8, 8, 8], file(1, 4));
-    let grid = setting([10, 24, 30, 7]);
-    let mut history = pairs(&[("B", "A"), ("C", "A")]);
-    let plan = placed_with(&request, &grid, &mut history).unwrap();
+    let request = request_reading(&[8, 8, 8], content_of_gigabytes(1, 4));
+    let grid = grid_with_idle([10, 24, 30, 7]);
+    let mut history = history_of_pairs(&[("B", "A"), ("C", "A")]);
+    let plan = place_with_history(&request, &grid, &mut history).unwrap();
     // The second one adds the pair of B and D, which the third one finds.
     assert_eq!(
-        served(&plan),
+        sources_of_plan(&plan),
         [("A", "A", 0), ("B", "A", 320), ("B", "D", 160)]
     );
     assert_eq!(plan.transfer_time, DurationMs::from_secs(320));
-    assert_eq!(history, pairs(&[("B", "A"), ("B", "D"), ("C", "A")]));
-
-    let mut history = pairs(&[("B", "A"), ("B", "D"), ("C", "A"), ("C", "D")]);
-    let before = history.clone();
-    let plan = placed_with(&request, &grid, &mut history).unwrap();
     assert_eq!(
-        served(&plan),
+        history,
+        history_of_pairs(&[("B", "A"), ("B", "D"), ("C", "A")])
+    );
+
+    let mut history = history_of_pairs(&[("B", "A"), ("B", "D"), ("C", "A"), ("C", "D")]);
+    let before = history.clone();
+    let plan = place_with_history(&request, &grid, &mut history).unwrap();
+    assert_eq!(
+        sources_of_plan(&plan),
         [("A", "A", 0), ("B", "D", 160), ("B", "D", 160)]
     );
     assert_eq!(plan.transfer_time, DurationMs::from_secs(160));
@@ -99,32 +112,41 @@ fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
 
 #[test]
 fn a_pair_that_an_earlier_component_learned_serves_other_files_as_well() {
-    let shared = file(1, 4);
-    let other = file(2, 4);
+    let shared = content_of_gigabytes(1, 4);
+    let other = content_of_gigabytes(2, 4);
     let part = |size, input: Content| ComponentRequest {
         inputs: [input].into(),
         ..ComponentRequest::of_resources(crate::resources::Resources::processors(size))
     };
-    let request = under(NAME, &request(vec![part(5, shared), part(4, other)]));
-    let sites = [site("A", 0), site("B", 0), site("X", 20)];
+    let request = with_policy(NAME, &request(vec![part(5, shared), part(4, other)]));
+    let sites = [open_site("A", 0), open_site("B", 0), open_site("X", 20)];
     let replicas = [(shared, "A"), (shared, "B"), (other, "B")];
     let grid = grid_with(sites, &replicas, &[("A", "X", 200), ("B", "X", 100)]);
-    let mut history = pairs(&[("X", "A")]);
-    let plan = placed_with(&request, &grid, &mut history).unwrap();
-    assert_eq!(served(&plan), [("X", "A", 160), ("X", "B", 320)]);
-    assert_eq!(history, pairs(&[("X", "A"), ("X", "B")]));
+    let mut history = history_of_pairs(&[("X", "A")]);
+    let plan = place_with_history(&request, &grid, &mut history).unwrap();
+    assert_eq!(sources_of_plan(&plan), [("X", "A", 160), ("X", "B", 320)]);
+    assert_eq!(history, history_of_pairs(&[("X", "A"), ("X", "B")]));
 }
 
 /// CF-3.
 #[test]
 fn an_empty_table_places_nothing_beside_the_files() {
-    let mut history = pairs(&[]);
-    let grid = setting([4, 24, 30, 7]);
-    let refusal = placed_with(&reading(&[8, 8, 8], file(1, 4)), &grid, &mut history).unwrap_err();
+    let mut history = history_of_pairs(&[]);
+    let grid = grid_with_idle([4, 24, 30, 7]);
+    let refusal = place_with_history(
+        &request_reading(&[8, 8, 8], content_of_gigabytes(1, 4)),
+        &grid,
+        &mut history,
+    )
+    .unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::NotEnoughIdle);
-    assert_eq!(history, pairs(&[]));
-    let far = setting([0, 24, 30, 0]);
-    let (_, recorder) = explained_with(&reading(&[8], file(1, 4)), &far, &mut history);
+    assert_eq!(history, history_of_pairs(&[]));
+    let far = grid_with_idle([0, 24, 30, 0]);
+    let (_, recorder) = explain_with_history(
+        &request_reading(&[8], content_of_gigabytes(1, 4)),
+        &far,
+        &mut history,
+    );
     let b = recorder
         .verdicts
         .iter()
@@ -136,7 +158,7 @@ fn an_empty_table_places_nothing_beside_the_files() {
     );
 }
 
-fn explained_with(
+fn explain_with_history(
     request: &PlacementRequest,
     grid: &GridSnapshot,
     history: &mut SitePairHistory,
@@ -155,45 +177,66 @@ fn explained_with(
 /// CF-4.
 #[test]
 fn of_sites_that_have_the_file_the_first_by_name_is_taken() {
-    let sites = [site("B", 8), site("D", 100)];
-    let grid = grid_with(sites, &[(file(1, 4), "B"), (file(1, 4), "D")], &[]);
-    let plan = placed(&reading(&[8], file(1, 4)), &grid).unwrap();
-    assert_eq!(served(&plan), [("B", "B", 0)]);
+    let sites = [open_site("B", 8), open_site("D", 100)];
+    let grid = grid_with(
+        sites,
+        &[
+            (content_of_gigabytes(1, 4), "B"),
+            (content_of_gigabytes(1, 4), "D"),
+        ],
+        &[],
+    );
+    let plan = place_on_grid(&request_reading(&[8], content_of_gigabytes(1, 4)), &grid).unwrap();
+    assert_eq!(sources_of_plan(&plan), [("B", "B", 0)]);
 }
 
 /// CF-5.
 #[test]
 fn a_placement_that_fails_leaves_the_table_as_it_was() {
-    let mut history = pairs(&[("B", "A"), ("C", "A")]);
+    let mut history = history_of_pairs(&[("B", "A"), ("C", "A")]);
     let before = history.clone();
-    let grid = setting([4, 24, 6, 7]);
-    placed_with(&reading(&[16, 16], file(1, 4)), &grid, &mut history).unwrap_err();
+    let grid = grid_with_idle([4, 24, 6, 7]);
+    place_with_history(
+        &request_reading(&[16, 16], content_of_gigabytes(1, 4)),
+        &grid,
+        &mut history,
+    )
+    .unwrap_err();
     assert_eq!(history, before);
 }
 
 /// CF-6.
 #[test]
 fn equal_transfers_go_where_most_is_left() {
-    let sites = [site("A", 0), site("B", 20), site("C", 30), site("D", 25)];
+    let sites = [
+        open_site("A", 0),
+        open_site("B", 20),
+        open_site("C", 30),
+        open_site("D", 25),
+    ];
     let links = [("A", "B", 100), ("A", "C", 100), ("A", "D", 100)];
-    let grid = grid_with(sites, &[(file(1, 4), "A")], &links);
-    let plan = placed(&reading(&[8, 8], file(1, 4)), &grid).unwrap();
+    let grid = grid_with(sites, &[(content_of_gigabytes(1, 4), "A")], &links);
+    let plan = place_on_grid(&request_reading(&[8, 8], content_of_gigabytes(1, 4)), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["C", "D"]);
 }
 
 /// CF-7.
 #[test]
 fn without_input_it_is_worst_fit() {
-    let grid = grid([site("C1", 18), site("C2", 15), site("C3", 12)]);
-    let plan = placed(&under(NAME, &sizes(&[8, 8, 8])), &grid).unwrap();
+    let grid = grid([
+        open_site("C1", 18),
+        open_site("C2", 15),
+        open_site("C3", 12),
+    ]);
+    let plan = place_on_grid(&with_policy(NAME, &request_of_sizes(&[8, 8, 8])), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["C1", "C2", "C3"]);
 }
 
 #[test]
 fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
-    let sites = [site("A", 0), site("B", 0), site("C", 9)];
-    let one = file(1, 1);
-    let two = file(2, 1);
+    let sites = [open_site("A", 0), open_site("B", 0), open_site("C", 9)];
+    let one = content_of_gigabytes(1, 1);
+    let two = content_of_gigabytes(2, 1);
     let grid = grid_with(
         sites,
         &[(one, "A"), (two, "B")],
@@ -203,7 +246,7 @@ fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
         inputs: [one, two].into(),
         ..ComponentRequest::of_resources(crate::resources::Resources::processors(4))
     };
-    let plan = placed(&under(NAME, &request(vec![both])), &grid).unwrap();
+    let plan = place_on_grid(&with_policy(NAME, &request(vec![both])), &grid).unwrap();
     let sources: Vec<&str> = plan.placements[0]
         .sources
         .iter()
@@ -218,12 +261,13 @@ fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
 /// Time counts in whole milliseconds, however much faster the second link is.
 #[test]
 fn of_links_that_are_equally_fast_the_first_by_name_serves() {
-    let input = file(1, 1);
-    let sites = [site("A", 0), site("B", 8), site("D", 0)];
+    let input = content_of_gigabytes(1, 1);
+    let sites = [open_site("A", 0), open_site("B", 8), open_site("D", 0)];
     let links = [("A", "B", 9_000_000), ("D", "B", 10_000_000)];
     let grid = grid_with(sites, &[(input, "A"), (input, "D")], &links);
     for policy in ["worst-fit", NAME] {
-        let plan = placed(&under(policy, &reading(&[8], input)), &grid).unwrap();
+        let plan =
+            place_on_grid(&with_policy(policy, &request_reading(&[8], input)), &grid).unwrap();
         let placement = &plan.placements[0];
         assert_eq!(placement.sources[0].from.as_str(), "A", "{policy}");
         assert_eq!(placement.transfer_time, DurationMs(1), "{policy}");
@@ -234,20 +278,24 @@ fn of_links_that_are_equally_fast_the_first_by_name_serves() {
 #[test]
 fn a_table_of_all_pairs_has_those_of_a_site_that_joins_later() {
     let mut history = SitePairHistory::All;
-    let request = reading(&[8], file(1, 4));
-    let before = setting([4, 0, 0, 7]);
-    placed_with(&request, &before, &mut history).unwrap_err();
-    let sites = [site("A", 4), site("E", 8)];
-    let after = grid_with(sites, &[(file(1, 4), "A")], &[("A", "E", 100)]);
-    let plan = placed_with(&request, &after, &mut history).unwrap();
-    assert_eq!(served(&plan), [("E", "A", 320)]);
+    let request = request_reading(&[8], content_of_gigabytes(1, 4));
+    let before = grid_with_idle([4, 0, 0, 7]);
+    place_with_history(&request, &before, &mut history).unwrap_err();
+    let sites = [open_site("A", 4), open_site("E", 8)];
+    let after = grid_with(
+        sites,
+        &[(content_of_gigabytes(1, 4), "A")],
+        &[("A", "E", 100)],
+    );
+    let plan = place_with_history(&request, &after, &mut history).unwrap();
+    assert_eq!(sources_of_plan(&plan), [("E", "A", 320)]);
     let back = grid_with(
-        [site("A", 8), site("E", 4)],
-        &[(file(1, 4), "E")],
+        [open_site("A", 8), open_site("E", 4)],
+        &[(content_of_gigabytes(1, 4), "E")],
         &[("E", "A", 100)],
     );
     assert_eq!(
-        served(&placed_with(&request, &back, &mut history).unwrap()),
+        sources_of_plan(&place_with_history(&request, &back, &mut history).unwrap()),
         [("A", "E", 320)]
     );
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::judge::{PlacementJudge, SubmittedRequest};
-use super::policies::plan;
+use super::policies::expected_plan;
 use crate::ids::ComponentIndex;
 use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::testing::*;
@@ -28,12 +28,16 @@ impl ConnectedGrid {
             .filter(|&(a, b)| a != b && self.rates[a][b] > 0)
             .map(|(a, b)| (NAMES[a], NAMES[b], self.rates[a][b]))
             .collect();
-        grid_with(all.map(|at| site(NAMES[at], self.idle[at])), &[], &links)
+        grid_with(
+            all.map(|at| open_site(NAMES[at], self.idle[at])),
+            &[],
+            &links,
+        )
     }
 }
 
 /// What is made of a request, and what is to be.
-fn both(
+fn found_and_expected(
     policy: &'static str,
     kind: RequestType,
     parts: Vec<ComponentRequest>,
@@ -46,8 +50,8 @@ fn both(
         parts,
     };
     let grid = world.grid();
-    let told = placed(&asked.request(), &grid);
-    let expected = plan(
+    let told = place_on_grid(&asked.build_request(), &grid);
+    let expected = expected_plan(
         &mut PlacementJudge::new(&grid, SitePairHistory::All, &asked),
         told.as_ref().ok(),
     );
@@ -96,9 +100,17 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
         idle: vec![10; 6],
         rates,
     };
-    let plan = placed(&flexible(FCM, 30, FlexibleBounds::default()), &world.grid()).unwrap();
+    let plan = place_on_grid(
+        &flexible_request(FCM, 30, FlexibleBounds::default()),
+        &world.grid(),
+    )
+    .unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
-    let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.grid()).unwrap();
+    let plan = place_on_grid(
+        &with_policy(CM, &request_of_sizes(&[10, 10, 10])),
+        &world.grid(),
+    )
+    .unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
 }
 
@@ -114,8 +126,8 @@ fn among_too_many_sets_to_search_one_that_takes_the_job_is_still_found() {
     let links: Vec<(&str, &str, u64)> = pairs
         .map(|(a, b)| (names[a].as_str(), names[b].as_str(), rate(a, b)))
         .collect();
-    let grid = grid_with(names.iter().map(|name| site(name, 10)), &[], &links);
-    let plan = placed(&under(CM, &sizes(&[6; 8])), &grid).unwrap();
+    let grid = grid_with(names.iter().map(|name| open_site(name, 10)), &[], &links);
+    let plan = place_on_grid(&with_policy(CM, &request_of_sizes(&[6; 8])), &grid).unwrap();
     assert_eq!(plan.count_sites(), 8);
 }
 
@@ -129,7 +141,7 @@ proptest! {
         prop_assume!(min <= total);
         let bounds = FlexibleBounds { min_component_size: min, max_components: Some(4), splits: vec![] };
         let [told, expected] =
-            both(FCM, RequestType::Flexible(bounds), vec![component(total)], &world);
+            found_and_expected(FCM, RequestType::Flexible(bounds), vec![component(total)], &world);
         prop_assert_eq!(told, expected);
     }
 
@@ -138,7 +150,7 @@ proptest! {
         world in world(), parts in prop::collection::vec(5..11u32, 2..5),
     ) {
         let parts = parts.into_iter().map(component).collect();
-        let [told, expected] = both(CM, RequestType::NonFixed, parts, &world);
+        let [told, expected] = found_and_expected(CM, RequestType::NonFixed, parts, &world);
         prop_assert_eq!(told, expected);
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{DrawnScene, NAMES, drawn, knob, lift, nearest, widely_drawn};
+use super::drawn::{
+    DrawnScene, NAMES, any_scene, code_to_lift, lift_reasons, nearest_refusal, widely_drawn,
+};
 use crate::job::spec::RequestType;
 use crate::labels::LabelRule;
 use crate::placed::ReasonCode;
@@ -15,8 +17,8 @@ use crate::placement::*;
 use crate::units::Bytes;
 
 /// Whether the only component of the request is not refused at the site.
-fn admitted(drawn: &DrawnScene, index: usize) -> bool {
-    let (_, recorder) = explained(&drawn.request, &drawn.grid());
+fn is_admitted(drawn: &DrawnScene, index: usize) -> bool {
+    let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
     let verdict = recorder
         .verdicts
         .iter()
@@ -32,7 +34,7 @@ struct ComponentWalk {
 }
 
 impl ComponentWalk {
-    fn of(drawn: &DrawnScene) -> Self {
+    fn from_drawn(drawn: &DrawnScene) -> Self {
         Self {
             sites: drawn.clone(),
             before: Vec::new(),
@@ -40,7 +42,7 @@ impl ComponentWalk {
     }
 
     /// One component alone, beside what those before it take and stage.
-    fn alone(&self, component: usize) -> DrawnScene {
+    fn component_alone(&self, component: usize) -> DrawnScene {
         let mut alone = self.sites.clone();
         let part = alone.request.components()[component].clone();
         for (site, place) in alone.sites.iter_mut().enumerate() {
@@ -57,14 +59,14 @@ impl ComponentWalk {
             place.staging_left = place.staging_left.map(|left| Bytes(left.0 - taken * GB));
         }
         let policy = alone.request.policy().clone();
-        let kind = alone.request.request().clone();
+        let kind = alone.request.request_type().clone();
         alone.request =
             PlacementRequest::new(policy, kind, alone.request.is_restartable(), vec![part]);
         alone
     }
 
     /// The component has its place, once these reasons are lifted there.
-    fn go(
+    fn place_with_reasons_lifted(
         &mut self,
         component: usize,
         site: usize,
@@ -72,8 +74,10 @@ impl ComponentWalk {
         kept: Option<LiftedReason>,
     ) {
         let kept = kept.filter(|knob| knob.0 == site).map(|knob| knob.1);
-        let alone = self.alone(component);
-        let lifted = without(&alone, site, reasons, kept).sites.swap_remove(site);
+        let alone = self.component_alone(component);
+        let lifted = with_reasons_lifted(&alone, site, reasons, kept)
+            .sites
+            .swap_remove(site);
         let place = &mut self.sites.sites[site];
         let before = &alone.sites[site];
         let more = |of: &GridSite| of.staging_left.map_or(0, |left| left.0);
@@ -98,7 +102,7 @@ type LiftedReason = (usize, ReasonCode);
 
 /// Each component with its site, chosen or nearest, and what keeps it from there; none for a
 /// site that has not said what it has.
-fn turns(
+fn component_verdicts(
     drawn: &DrawnScene,
     recorder: &VerdictRecorder,
 ) -> Vec<(usize, Option<usize>, Vec<RefusalReason>)> {
@@ -116,7 +120,7 @@ fn turns(
             let named = drawn.request.components()[component.0 as usize]
                 .site
                 .clone();
-            let site = named.or_else(|| nearest(recorder, component).site);
+            let site = named.or_else(|| nearest_refusal(recorder, component).site);
             let at = verdicts
                 .iter()
                 .position(|verdict| Some(&verdict.site) == site.as_ref());
@@ -130,47 +134,50 @@ fn turns(
         .collect()
 }
 
-fn without(
+fn with_reasons_lifted(
     drawn: &DrawnScene,
     index: usize,
     reasons: &[RefusalReason],
     kept: Option<ReasonCode>,
 ) -> DrawnScene {
     let mut changed = drawn.clone();
-    let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
+    let codes: BTreeSet<ReasonCode> = reasons.iter().map(code_to_lift).collect();
     for code in codes.into_iter().filter(|&code| Some(code) != kept) {
-        lift(&mut changed, index, code, reasons);
+        lift_reasons(&mut changed, index, code, reasons);
     }
     changed
 }
 
 /// The same with other components.
-fn changed(mut drawn: DrawnScene, change: impl FnMut(&mut ComponentRequest)) -> DrawnScene {
+fn with_changed_components(
+    mut drawn: DrawnScene,
+    change: impl FnMut(&mut ComponentRequest),
+) -> DrawnScene {
     let mut parts = drawn.request.components().to_vec();
     parts.iter_mut().for_each(change);
     let policy = drawn.request.policy().clone();
-    let kind = drawn.request.request().clone();
+    let kind = drawn.request.request_type().clone();
     let restartable = drawn.request.is_restartable();
     drawn.request = PlacementRequest::new(policy, kind, restartable, parts);
     drawn
 }
 
 /// The same under one of the policies for rigid requests.
-fn rigid(drawn: DrawnScene, policy: usize) -> DrawnScene {
+fn with_rigid_policy(drawn: DrawnScene, policy: usize) -> DrawnScene {
     let rigid = POLICIES
         .iter()
         .filter(|policy| policy.serves(&RequestType::NonFixed));
     let policy = rigid.cycle().nth(policy).unwrap();
     DrawnScene {
-        request: under(policy.name(), &drawn.request),
+        request: with_policy(policy.name(), &drawn.request),
         ..drawn
     }
 }
 
 /// The same request of these components, which may try out a site after errors.
-fn request_of(drawn: &DrawnScene, parts: Vec<ComponentRequest>) -> PlacementRequest {
+fn request_of_parts(drawn: &DrawnScene, parts: Vec<ComponentRequest>) -> PlacementRequest {
     let policy = drawn.request.policy().clone();
-    let kind = drawn.request.request().clone();
+    let kind = drawn.request.request_type().clone();
     PlacementRequest::new(policy, kind, true, parts)
 }
 
@@ -191,31 +198,31 @@ proptest! {
     fn lifting_all_that_bars_a_later_component_opens_a_site_all_but_one_not(
         drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
     ) {
-        let drawn = rigid(changed(drawn, |part| {
+        let drawn = with_rigid_policy(with_changed_components(drawn, |part| {
             if is_coupled(part) {
                 part.inputs.clear();
             }
         }), policy);
-        let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let mut walk = ComponentWalk::of(&drawn);
+        let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
+        let mut walk = ComponentWalk::from_drawn(&drawn);
         let verdicts = recorder.verdicts.chunks(drawn.sites.len().max(1));
-        for ((component, site, keeps), turn) in turns(&drawn, &recorder).into_iter().zip(verdicts) {
-            let alone = walk.alone(component);
+        for ((component, site, keeps), turn) in component_verdicts(&drawn, &recorder).into_iter().zip(verdicts) {
+            let alone = walk.component_alone(component);
             // Beside the others it may try out sites that it may not try out alone.
-            let tries_out = |request| may_try_out(request, &walk.sites.sites);
+            let tries_out = |request| may_try_out_any(request, &walk.sites.sites);
             let is_alike = tries_out(&drawn.request) == tries_out(&alone.request);
             let turn = if is_alike { turn } else { &[] };
             for (at, verdict) in turn.iter().enumerate() {
                 let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
-                let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
-                prop_assert!(admitted(&without(&alone, at, reasons, None), at), "{reasons:?}");
+                let codes: BTreeSet<ReasonCode> = reasons.iter().map(code_to_lift).collect();
+                prop_assert!(is_admitted(&with_reasons_lifted(&alone, at, reasons, None), at), "{reasons:?}");
                 for code in codes {
-                    let kept = without(&alone, at, reasons, Some(code));
-                    prop_assert!(!admitted(&kept, at), "{code:?} of {reasons:?}");
+                    let kept = with_reasons_lifted(&alone, at, reasons, Some(code));
+                    prop_assert!(!is_admitted(&kept, at), "{code:?} of {reasons:?}");
                 }
             }
             if let Some(site) = site {
-                walk.go(component, site, &keeps, None);
+                walk.place_with_reasons_lifted(component, site, &keeps, None);
             }
         }
     }
@@ -228,23 +235,23 @@ proptest! {
     fn lifting_what_bars_each_component_from_a_site_makes_all_of_them_fit(
         drawn in widely_drawn(2..6), policy in 0..POLICIES.len(),
     ) {
-        let mut drawn = rigid(changed(drawn, |part| {
+        let mut drawn = with_rigid_policy(with_changed_components(drawn, |part| {
             part.inputs.clear();
             part.avoid.clear();
             part.constraints.retain(|constraint| matches!(constraint.rule, LabelRule::Is(_)));
         }), policy);
-        drawn.request = request_of(&drawn, drawn.request.components().to_vec());
-        let (outcome, recorder) = explained(&drawn.request, &drawn.grid());
+        drawn.request = request_of_parts(&drawn, drawn.request.components().to_vec());
+        let (outcome, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
         let count = drawn.request.components().len();
         prop_assert_eq!(recorder.verdicts.len(), count * drawn.sites.len());
-        let turns = turns(&drawn, &recorder);
+        let turns = component_verdicts(&drawn, &recorder);
         prop_assume!(outcome.is_err() && !turns.is_empty());
         prop_assume!(turns.iter().all(|(_, site, _)| site.is_some()));
         let fits = |kept: Option<LiftedReason>, less: Option<usize>| {
-            let mut walk = ComponentWalk::of(&drawn);
+            let mut walk = ComponentWalk::from_drawn(&drawn);
             let mut parts = drawn.request.components().to_vec();
             for (component, site, reasons) in &turns {
-                walk.go(*component, site.unwrap(), reasons, kept);
+                walk.place_with_reasons_lifted(*component, site.unwrap(), reasons, kept);
                 parts[*component].site = Some(site_name(NAMES[site.unwrap()]));
             }
             if let Some(site) = less {
@@ -252,13 +259,13 @@ proptest! {
             }
             let kind = RequestType::Fixed;
             let named = PlacementRequest::new(drawn.request.policy().clone(), kind, true, parts);
-            placed(&named, &walk.sites.grid()).is_ok()
+            place_on_grid(&named, &walk.sites.grid()).is_ok()
         };
         prop_assert!(fits(None, None), "{turns:?}");
         for (_, site, reasons) in &turns {
             let site = site.unwrap();
             for reason in reasons {
-                prop_assert!(!fits(Some((site, knob(reason))), None), "{reason:?} kept: {turns:?}");
+                prop_assert!(!fits(Some((site, code_to_lift(reason))), None), "{reason:?} kept: {turns:?}");
                 let RefusalReason::NotEnoughIdle { resource, .. } = reason else { continue };
                 let is_exact = &**resource != "processors" || !fits(None, Some(site));
                 prop_assert!(is_exact, "more than is needed: {turns:?}");
@@ -275,20 +282,20 @@ proptest! {
         size in 1..12u32, count in 2..6usize, policy in 0..POLICIES.len(),
     ) {
         let drawn = DrawnScene {
-            sites: NAMES.iter().zip(idle).map(|(name, idle)| site(name, idle)).collect(),
+            sites: NAMES.iter().zip(idle).map(|(name, idle)| open_site(name, idle)).collect(),
             replicas: BTreeSet::new(),
             links: BTreeSet::new(),
-            request: sizes(&vec![size; count]),
+            request: request_of_sizes(&vec![size; count]),
         };
-        let drawn = rigid(drawn, policy);
-        let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let mut walk = ComponentWalk::of(&drawn);
+        let drawn = with_rigid_policy(drawn, policy);
+        let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
+        let mut walk = ComponentWalk::from_drawn(&drawn);
         let mut lifted = BTreeSet::new();
-        for (component, site, reasons) in turns(&drawn, &recorder) {
+        for (component, site, reasons) in component_verdicts(&drawn, &recorder) {
             lifted.extend(site.filter(|_| !reasons.is_empty()));
-            walk.go(component, site.unwrap(), &reasons, None);
+            walk.place_with_reasons_lifted(component, site.unwrap(), &reasons, None);
         }
-        let is_placed = |drawn: &DrawnScene| placed(&drawn.request, &drawn.grid()).is_ok();
+        let is_placed = |drawn: &DrawnScene| place_on_grid(&drawn.request, &drawn.grid()).is_ok();
         prop_assert!(is_placed(&walk.sites), "{recorder:?}");
         for site in lifted {
             let mut less = walk.sites.clone();
@@ -302,26 +309,26 @@ proptest! {
     /// brings one may bring another that lies there too.
     #[test]
     fn what_bars_a_component_that_reads_does_not_hide_behind_what_it_avoids(
-        drawn in drawn(1..2), policy in 0..POLICIES.len(),
+        drawn in any_scene(1..2), policy in 0..POLICIES.len(),
     ) {
-        let drawn = changed(drawn, |part| {
+        let drawn = with_changed_components(drawn, |part| {
             part.inputs.clear();
-            part.inputs.insert(file(1, 1));
+            part.inputs.insert(content_of_gigabytes(1, 1));
             if part.avoid.is_empty() {
                 part.avoid.insert(site_name(NAMES[0]));
             }
         });
-        let drawn = drawn.under(POLICIES[policy]);
-        let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let unafraid = |drawn: DrawnScene| changed(drawn, |part| part.avoid.clear());
+        let drawn = drawn.with_policy(POLICIES[policy]);
+        let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
+        let unafraid = |drawn: DrawnScene| with_changed_components(drawn, |part| part.avoid.clear());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
             let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
-            let lifted = unafraid(without(&drawn, index, reasons, None));
-            prop_assert!(admitted(&lifted, index), "{}: {reasons:?}", verdict.site);
-            let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
+            let lifted = unafraid(with_reasons_lifted(&drawn, index, reasons, None));
+            prop_assert!(is_admitted(&lifted, index), "{}: {reasons:?}", verdict.site);
+            let codes: BTreeSet<ReasonCode> = reasons.iter().map(code_to_lift).collect();
             for code in codes.into_iter().filter(|code| *code != ReasonCode::Avoided) {
-                let kept = unafraid(without(&drawn, index, reasons, Some(code)));
-                prop_assert!(!admitted(&kept, index), "{}: {code:?} of {reasons:?}", verdict.site);
+                let kept = unafraid(with_reasons_lifted(&drawn, index, reasons, Some(code)));
+                prop_assert!(!is_admitted(&kept, index), "{}: {code:?} of {reasons:?}", verdict.site);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::units::{Bytes, PerMillion, Timestamp};
 
 pub(super) const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
-fn vector(processors: u32, gpus: u64) -> Resources {
+fn processors_and_gpus(processors: u32, gpus: u64) -> Resources {
     let others = if gpus > 0 {
         [("gpus".into(), gpus)].into()
     } else {
@@ -36,13 +36,13 @@ prop_compose! {
         state in 0..8u32,
         (room, arm, serves_files) in (prop_oneof![Just(None), (0..3u32).prop_map(Some)], any::<bool>(), 0..4u32),
     ) -> GridSite {
-        let idle = vector(total.0 * idle_share.0 / 100, total.1 * idle_share.1 / 100);
+        let idle = processors_and_gpus(total.0 * idle_share.0 / 100, total.1 * idle_share.1 / 100);
         let basis = if share { QuotaBasis::Share } else { QuotaBasis::Level };
-        let plain = site_of(name, vector(total.0, total.1), idle);
-        let plain = if arm { labelled(plain, "arch", "arm64") } else { plain };
+        let plain = site_with_resources(name, processors_and_gpus(total.0, total.1), idle);
+        let plain = if arm { with_label(plain, "arch", "arm64") } else { plain };
         GridSite {
-            pending: vector(pending, 0),
-            ours: vector(ours, 0),
+            pending: processors_and_gpus(pending, 0),
+            ours: processors_and_gpus(ours, 0),
             quota: SiteQuota { share: PerMillion(quota), basis },
             acceptance: match state {
                 0 => PlacementAcceptance::Closed(PlacementHindrance::Drained),
@@ -73,8 +73,8 @@ prop_compose! {
                 _ => vec![],
             },
             avoid: avoid.into_iter().map(|i| site_name(NAMES[i])).collect(),
-            inputs: inputs.into_iter().map(|number| file(number, 1)).collect(),
-            ..ComponentRequest::of_resources(vector(processors, gpus))
+            inputs: inputs.into_iter().map(|number| content_of_gigabytes(number, 1)).collect(),
+            ..ComponentRequest::of_resources(processors_and_gpus(processors, gpus))
         }
     }
 }
@@ -92,7 +92,7 @@ impl DrawnScene {
         let replicas: Vec<_> = self
             .replicas
             .iter()
-            .map(|&(number, at)| (file(number, 1), NAMES[at]))
+            .map(|&(number, at)| (content_of_gigabytes(number, 1), NAMES[at]))
             .collect();
         let links: Vec<_> = self
             .links
@@ -103,20 +103,20 @@ impl DrawnScene {
     }
 
     /// The same under another policy: of a flexible one the first component as a whole.
-    pub(super) fn under(self, policy: &dyn Policy) -> DrawnScene {
+    pub(super) fn with_policy(self, policy: &dyn Policy) -> DrawnScene {
         let whole = self.request.components()[0].resources.processors;
-        self.split_under(policy, whole)
+        self.with_split_policy(policy, whole)
     }
 
     /// The same where components of a flexible request have so many processors at least.
-    pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> DrawnScene {
+    pub(super) fn with_split_policy(mut self, policy: &dyn Policy, least: u32) -> DrawnScene {
         let mut parts = self.request.components().to_vec();
         let bounds = FlexibleBounds {
             min_component_size: least,
             ..FlexibleBounds::default()
         };
         let kinds = [
-            self.request.request().clone(),
+            self.request.request_type().clone(),
             RequestType::Flexible(bounds),
         ];
         let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
@@ -133,7 +133,7 @@ impl DrawnScene {
     }
 }
 
-pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value = DrawnScene> {
+pub(super) fn any_scene(components: std::ops::Range<usize>) -> impl Strategy<Value = DrawnScene> {
     let sites = NAMES.map(drawn_site);
     let replicas = prop::collection::btree_set((1..4u8, 0..5usize), 0..9);
     let links = prop::collection::btree_set((0..5usize, 0..5usize), 5..25);
@@ -165,7 +165,7 @@ prop_compose! {
     /// The same with sites that have not said what is idle, sites where only so much may be
     /// staged, and requests that name their sites.
     pub(super) fn widely_drawn(components: std::ops::Range<usize>)(
-        mut drawn in drawn(components),
+        mut drawn in any_scene(components),
         silent in prop::collection::vec(0..8u32, 5),
         staging in prop::collection::vec(prop_oneof![3 => Just(None), 2 => (0..2u64).prop_map(Some)], 5),
         named in prop::collection::vec(0..5usize, 5),
@@ -193,7 +193,10 @@ prop_compose! {
 }
 
 /// Of the worst reason of each site the nearest: what a refusal names.
-pub(super) fn nearest(recorder: &VerdictRecorder, component: ComponentIndex) -> PlacementRefusal {
+pub(super) fn nearest_refusal(
+    recorder: &VerdictRecorder,
+    component: ComponentIndex,
+) -> PlacementRefusal {
     let gap = |reason: &RefusalReason| match reason {
         RefusalReason::NotEnoughIdle { missing, .. } => *missing,
         RefusalReason::QuotaReached { needed, usable, .. } => needed - usable,
@@ -271,7 +274,7 @@ fn quota_that_serves(site: &GridSite, reasons: &[RefusalReason]) -> SiteQuota {
 }
 
 /// What is turned to lift a reason: a quota is one setting for all resources.
-pub(super) fn knob(reason: &RefusalReason) -> ReasonCode {
+pub(super) fn code_to_lift(reason: &RefusalReason) -> ReasonCode {
     match reason.code() {
         ReasonCode::QuotaTooSmall => ReasonCode::QuotaReached,
         code => code,
@@ -279,7 +282,7 @@ pub(super) fn knob(reason: &RefusalReason) -> ReasonCode {
 }
 
 /// Takes away every reason of this kind, exactly as the reasons say.
-pub(super) fn lift(
+pub(super) fn lift_reasons(
     drawn: &mut DrawnScene,
     index: usize,
     code: ReasonCode,
@@ -288,7 +291,7 @@ pub(super) fn lift(
     let mut parts = drawn.request.components().to_vec();
     // One setting for all of them: no quota, once chosen, is a basis of its own.
     let quota = quota_that_serves(&drawn.sites[index], reasons);
-    for reason in reasons.iter().filter(|reason| knob(reason) == code) {
+    for reason in reasons.iter().filter(|reason| code_to_lift(reason) == code) {
         let site = &mut drawn.sites[index];
         let number = |digest: crate::ids::Digest| digest.0[0];
         let position =
@@ -328,7 +331,7 @@ pub(super) fn lift(
             // It speaks, and has enough.
             RefusalReason::Closed(PlacementHindrance::Unknown) => {
                 site.idle = Some(LoadReport {
-                    idle: vector(1_000, 1_000),
+                    idle: processors_and_gpus(1_000, 1_000),
                     asked_at: Timestamp(0),
                 });
                 (site.pending, site.ours) = Default::default();
@@ -360,11 +363,15 @@ pub(super) fn lift(
             other => panic!("not drawn here: {other}"),
         }
     }
-    if let Some(total) = drawn.request.total() {
+    if let Some(total) = drawn.request.total_resources() {
         parts[0].resources.clone_from(total);
     }
     let policy = drawn.request.policy().clone();
     let restartable = drawn.request.is_restartable();
-    drawn.request =
-        PlacementRequest::new(policy, drawn.request.request().clone(), restartable, parts);
+    drawn.request = PlacementRequest::new(
+        policy,
+        drawn.request.request_type().clone(),
+        restartable,
+        parts,
+    );
 }

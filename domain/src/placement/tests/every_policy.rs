@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::drawn::{DrawnScene, drawn};
+use super::drawn::{DrawnScene, any_scene};
 use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
@@ -17,12 +17,12 @@ fn rigid_policies() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a plan takes of each site.
-fn uses(
+fn resources_by_site(
     request: &PlacementRequest,
     plan: &PlacementPlan,
 ) -> Vec<(crate::ids::SiteName, Resources)> {
-    let whole = |index: usize| match request.total() {
-        Some(total) => total.portion(plan.placements[index].share.unwrap()),
+    let whole = |index: usize| match request.total_resources() {
+        Some(total) => total.portion_for(plan.placements[index].share.unwrap()),
         None => request.components()[index].resources.clone(),
     };
     let placements = plan.placements.iter().enumerate();
@@ -32,7 +32,7 @@ fn uses(
 }
 
 /// A plan stays within what may be taken of each site, takes it, and a refusal takes nothing.
-fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
+fn check_plan_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
     let mut remaining = RemainingResources::of_grid(grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
@@ -47,29 +47,29 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
         return Ok(());
     };
     let mut left = before;
-    for (site, used) in uses(request, &plan) {
+    for (site, used) in resources_by_site(request, &plan) {
         let site = grid.index_of(&site).unwrap();
         prop_assert!(
-            left.covers(site, &used),
+            left.covers_component(site, &used),
             "{} is overfilled",
             grid.sites()[site].name
         );
-        left.take(site, &used);
+        left.take_component(site, &used);
         let place = &grid.sites()[site];
-        let tries_out = request.may_probe() || !others_do(request, grid);
+        let tries_out = request.may_probe() || !can_run_elsewhere(request, grid);
         let open = place.acceptance.hindrance(tries_out).is_none();
         prop_assert!(open, "{} is closed", place.name);
     }
     prop_assert_eq!(&remaining, &left);
-    let (again, _) = explained(request, grid);
+    let (again, _) = place_with_recorder(request, grid);
     prop_assert_eq!(again.unwrap(), plan, "watched, it decides otherwise");
     Ok(())
 }
 
 /// Whether one open site could hold all of it, were it empty: then nothing is tried out for it.
-fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+fn can_run_elsewhere(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     let mut all = Resources::default();
-    match request.total() {
+    match request.total_resources() {
         Some(total) => all.add(total),
         None => request
             .components()
@@ -87,10 +87,10 @@ fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
                 .flat_map(|part| &part.constraints);
             labels
                 .into_iter()
-                .all(|constraint| constraint.holds(&shape.labels))
+                .all(|constraint| constraint.matches_labels(&shape.labels))
                 && site
                     .quota
-                    .max_of(&shape.total)
+                    .max_resources(&shape.total)
                     .first_shortage(&all)
                     .is_none()
         })
@@ -109,13 +109,22 @@ fn flexible_of(drawn: &DrawnScene, policy: &str, bounds: FlexibleBounds) -> Plac
 }
 
 /// Sites that Cluster Minimization combines, and that Worst-Fit does; none where one refuses.
-fn few_and_spread(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>) {
+fn site_counts(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>) {
     let names = ["A", "B", "C", "D", "E"];
-    let grid = grid(names.iter().zip(idle).map(|(name, idle)| site(name, *idle)));
-    let request = sizes(parts);
-    let combined = |request| placed(request, &grid).ok().map(|plan| plan.count_sites());
+    let grid = grid(
+        names
+            .iter()
+            .zip(idle)
+            .map(|(name, idle)| open_site(name, *idle)),
+    );
+    let request = request_of_sizes(parts);
+    let combined = |request| {
+        place_on_grid(request, &grid)
+            .ok()
+            .map(|plan| plan.count_sites())
+    };
     (
-        combined(&under("cluster-minimization", &request)),
+        combined(&with_policy("cluster-minimization", &request)),
         combined(&request),
     )
 }
@@ -125,7 +134,7 @@ fn few_and_spread(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>)
 #[test]
 fn components_of_different_size_may_take_one_site_more_than_worst_fit() {
     assert_eq!(
-        few_and_spread(&[12, 20, 4], &[3, 4, 10, 6, 8]),
+        site_counts(&[12, 20, 4], &[3, 4, 10, 6, 8]),
         (Some(3), Some(2))
     );
 }
@@ -133,11 +142,11 @@ fn components_of_different_size_may_take_one_site_more_than_worst_fit() {
 proptest! {
     #[test]
     fn no_policy_overfills_a_site_or_takes_for_a_job_that_it_does_not_place(
-        drawn in drawn(1..5), total in 1..40u32, min in 1..6u32, most in 1..5u32,
+        drawn in any_scene(1..5), total in 1..40u32, min in 1..6u32, most in 1..5u32,
     ) {
         let grid = drawn.grid();
         for policy in rigid_policies() {
-            keeps_the_rules(&under(policy, &drawn.request), &grid)?;
+            check_plan_rules(&with_policy(policy, &drawn.request), &grid)?;
         }
         let bounds = FlexibleBounds {
             min_component_size: min,
@@ -148,21 +157,21 @@ proptest! {
             let mut request = flexible_of(&drawn, policy, bounds.clone());
             let mut whole = request.components()[0].clone();
             whole.resources.processors = total;
-            let kind = request.request().clone();
+            let kind = request.request_type().clone();
             request = PlacementRequest::new(
                 request.policy().clone(), kind, request.is_restartable(), vec![whole],
             );
-            keeps_the_rules(&request, &grid)?;
+            check_plan_rules(&request, &grid)?;
         }
     }
 
     #[test]
     fn few_sites_never_exceed_worst_fit_nor_do_well_connected_exceed_few(
-        drawn in drawn(1..5),
+        drawn in any_scene(1..5),
     ) {
         let grid = drawn.grid();
         let combined = |policy: &str| {
-            placed(&under(policy, &drawn.request), &grid).ok().map(|plan| plan.count_sites())
+            place_on_grid(&with_policy(policy, &drawn.request), &grid).ok().map(|plan| plan.count_sites())
         };
         let few = combined("cluster-minimization");
         if let Some(few) = few {
@@ -176,7 +185,7 @@ proptest! {
         idle in prop::collection::vec(0..60u32, 1..6),
         size in 1..12u32, count in 1..8usize,
     ) {
-        let (few, spread) = few_and_spread(&idle, &vec![size; count]);
+        let (few, spread) = site_counts(&idle, &vec![size; count]);
         if let (Some(few), Some(spread)) = (few, spread) {
             prop_assert!(few <= spread);
         }
@@ -191,12 +200,12 @@ proptest! {
         let names = ["A", "B", "C", "D", "E"];
         let links: Vec<_> =
             links.iter().map(|&(a, b)| (names[a], names[b], 1 + (3 * a + b) as u64)).collect();
-        let sites = names.iter().zip(&idle).map(|(name, idle)| site(name, *idle));
+        let sites = names.iter().zip(&idle).map(|(name, idle)| open_site(name, *idle));
         let grid = grid_with(sites, &[], &links);
         let bounds = FlexibleBounds { min_component_size: min, max_components: Some(most), splits: vec![] };
         prop_assume!(min <= total);
         let count = |policy: &str| {
-            let plan = placed(&flexible(policy, total, bounds.clone()), &grid).ok()?;
+            let plan = place_on_grid(&flexible_request(policy, total, bounds.clone()), &grid).ok()?;
             let shares = shares_of(&plan);
             assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), total);
             assert!(shares.iter().all(|(_, share)| *share >= min));
@@ -207,12 +216,12 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in drawn(1..5)) {
+    fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in any_scene(1..5)) {
         for policy in POLICIES {
-            let drawn = if policy.serves(&RequestType::NonFixed) { DrawnScene { request: under(policy.name(), &drawn.request), ..drawn.clone() } } else { drawn.clone().under(*policy) };
+            let drawn = if policy.serves(&RequestType::NonFixed) { DrawnScene { request: with_policy(policy.name(), &drawn.request), ..drawn.clone() } } else { drawn.clone().with_policy(*policy) };
             let reversed = drawn.grid_of(drawn.sites.iter().rev().cloned());
-            let forwards = placed(&drawn.request, &drawn.grid());
-            prop_assert_eq!(forwards, placed(&drawn.request, &reversed), "{}", policy.name());
+            let forwards = place_on_grid(&drawn.request, &drawn.grid());
+            prop_assert_eq!(forwards, place_on_grid(&drawn.request, &reversed), "{}", policy.name());
         }
     }
 
@@ -223,14 +232,14 @@ proptest! {
         parts in prop::collection::vec(1..12u32, 1..5), shift in 0..5usize,
     ) {
         let names = ["A", "B", "C", "D", "E"];
-        let grid = grid(names.iter().zip(&idle).map(|(name, idle)| site(name, *idle)));
+        let grid = grid(names.iter().zip(&idle).map(|(name, idle)| open_site(name, *idle)));
         let mut turned = parts.clone();
         turned.rotate_left(shift % parts.len());
         let total = parts.iter().sum();
         for policy in POLICIES.iter().filter(|policy| !policy.serves(&RequestType::NonFixed)) {
             let shares = |parts: &[u32]| {
                 let bounds = FlexibleBounds { splits: vec![parts.to_vec()], ..FlexibleBounds::default() };
-                let plan = placed(&flexible(policy.name(), total, bounds), &grid).ok()?;
+                let plan = place_on_grid(&flexible_request(policy.name(), total, bounds), &grid).ok()?;
                 let mut shares: Vec<(String, u32)> =
                     shares_of(&plan).into_iter().map(|(at, n)| (at.to_owned(), n)).collect();
                 shares.sort();
@@ -242,7 +251,7 @@ proptest! {
 
     #[test]
     fn the_order_of_components_of_different_size_does_not_matter(
-        drawn in drawn(1..5), shift in 0..5usize,
+        drawn in any_scene(1..5), shift in 0..5usize,
     ) {
         let mut parts = drawn.request.components().to_vec();
         for (index, part) in parts.iter_mut().enumerate() {
@@ -252,7 +261,7 @@ proptest! {
         let grid = drawn.grid();
         let sites = |parts: Vec<ComponentRequest>, policy: &str| {
             let sizes: Vec<u32> = parts.iter().map(|part| part.resources.processors).collect();
-            let plan = placed(&under(policy, &request(parts)), &grid).ok()?;
+            let plan = place_on_grid(&with_policy(policy, &request(parts)), &grid).ok()?;
             let sites = plan.placements.into_iter().map(|placement| placement.site);
             let mut by_size: Vec<_> = sizes.into_iter().zip(sites).collect();
             by_size.sort();

@@ -7,7 +7,7 @@ use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::{Bytes, PerMillion};
 
-fn outcomes(recorder: &VerdictRecorder, component: u32) -> Vec<(String, String)> {
+fn outcomes_by_site(recorder: &VerdictRecorder, component: u32) -> Vec<(String, String)> {
     let of_component = recorder
         .verdicts
         .iter()
@@ -28,7 +28,7 @@ fn outcomes(recorder: &VerdictRecorder, component: u32) -> Vec<(String, String)>
         .collect()
 }
 
-fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+fn owned_pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected
         .iter()
         .map(|(site, text)| (site.to_string(), text.to_string()))
@@ -38,15 +38,15 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
     let grid = grid([
-        site("A", 18),
-        site("B", 9),
+        open_site("A", 18),
+        open_site("B", 9),
         GridSite {
             acceptance: PlacementAcceptance::Closed(PlacementHindrance::Maintenance),
-            ..site("C", 50)
+            ..open_site("C", 50)
         },
         GridSite::never_answered(site_name("D")),
     ]);
-    let (outcome, recorder) = explained(&sizes(&[4, 10]), &grid);
+    let (outcome, recorder) = place_with_recorder(&request_of_sizes(&[4, 10]), &grid);
     assert_eq!(sites_of(&outcome.unwrap()), ["B", "A"]);
     let closed = [("C", "maintenance"), ("D", "site-unknown")];
     let second = [
@@ -54,13 +54,13 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
         closed.as_slice(),
     ]
     .concat();
-    assert_eq!(outcomes(&recorder, 1), pairs(&second));
+    assert_eq!(outcomes_by_site(&recorder, 1), owned_pairs(&second));
     let first = [
         &[("A", "not preferred"), ("B", "chosen")],
         closed.as_slice(),
     ]
     .concat();
-    assert_eq!(outcomes(&recorder, 0), pairs(&first));
+    assert_eq!(outcomes_by_site(&recorder, 0), owned_pairs(&first));
     assert_eq!(recorder.verdicts[0].remaining_processors, 18);
     assert_eq!(
         recorder.verdicts[4].remaining_processors, 8,
@@ -70,7 +70,7 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
 
 #[test]
 fn a_site_with_several_obstacles_names_them_all() {
-    let small = site_of("A", Resources::processors(40), Resources::processors(6));
+    let small = site_with_resources("A", Resources::processors(40), Resources::processors(6));
     let quota = SiteQuota {
         share: PerMillion(500_000),
         basis: QuotaBasis::Share,
@@ -83,10 +83,10 @@ fn a_site_with_several_obstacles_names_them_all() {
         ..small
     };
     let mut one = component(8);
-    one.inputs.insert(file(1, 1));
-    let (outcome, recorder) = explained(&request(vec![one]), &grid([bad]));
+    one.inputs.insert(content_of_gigabytes(1, 1));
+    let (outcome, recorder) = place_with_recorder(&request(vec![one]), &grid([bad]));
     let all = "site-unusable, no-replica, site-full, quota-reached, not-enough-idle";
-    assert_eq!(outcomes(&recorder, 0), pairs(&[("A", all)]));
+    assert_eq!(outcomes_by_site(&recorder, 0), owned_pairs(&[("A", all)]));
     assert_eq!(outcome.unwrap_err().reason.code(), ReasonCode::SiteUnusable);
     assert_eq!(recorder.verdicts[0].transfer_time, None);
 }
@@ -95,10 +95,15 @@ fn a_site_with_several_obstacles_names_them_all() {
 fn a_refusal_names_the_site_that_comes_nearest() {
     let draining = |name, idle| GridSite {
         acceptance: PlacementAcceptance::Closed(PlacementHindrance::Draining),
-        ..site(name, idle)
+        ..open_site(name, idle)
     };
-    let grid = grid([draining("A", 50), site("B", 2), site("C", 6), site("D", 6)]);
-    let refusal = placed(&sizes(&[8]), &grid).unwrap_err();
+    let grid = grid([
+        draining("A", 50),
+        open_site("B", 2),
+        open_site("C", 6),
+        open_site("D", 6),
+    ]);
+    let refusal = place_on_grid(&request_of_sizes(&[8]), &grid).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "component 0 at C: needs 8 processors, 6 idle of which 0 are promised: 2 more would do"
@@ -109,25 +114,28 @@ fn a_refusal_names_the_site_that_comes_nearest() {
 fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     let left = |name, left| GridSite {
         staging_left: Some(Bytes(left * GB)),
-        ..site(name, 50)
+        ..open_site(name, 50)
     };
     let mut one = component(8);
-    one.inputs.insert(file(1, 3));
+    one.inputs.insert(content_of_gigabytes(1, 3));
     let links = [("F", "A", 100), ("F", "B", 100)];
     let drained = || GridSite {
         acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
-        ..site("F", 0)
+        ..open_site("F", 0)
     };
     let at = |a: u64, b: u64| {
         grid_with(
             [left("A", a), left("B", b), drained()],
-            &[(file(1, 3), "F")],
+            &[(content_of_gigabytes(1, 3), "F")],
             &links,
         )
     };
     let request = request(vec![one]);
-    assert_eq!(sites_of(&placed(&request, &at(2, 3)).unwrap()), ["B"]);
-    let refusal = placed(&request, &at(2, 1)).unwrap_err();
+    assert_eq!(
+        sites_of(&place_on_grid(&request, &at(2, 3)).unwrap()),
+        ["B"]
+    );
+    let refusal = place_on_grid(&request, &at(2, 1)).unwrap_err();
     assert_eq!(
         refusal.reason,
         RefusalReason::StagingFull {
@@ -137,7 +145,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     );
     assert_eq!(refusal.site.unwrap().as_str(), "A", "the nearer one");
     assert!(
-        placed(&sizes(&[8]), &at(0, 0)).is_ok(),
+        place_on_grid(&request_of_sizes(&[8]), &at(0, 0)).is_ok(),
         "a job without input needs none"
     );
 }
@@ -147,11 +155,11 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
 fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
     let closed = |name| GridSite {
         acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
-        ..site(name, 50)
+        ..open_site(name, 50)
     };
-    let (outcome, recorder) = explained(
-        &sizes(&[4, 6]),
-        &grid([closed("A"), site("B", 0), site("C", 0)]),
+    let (outcome, recorder) = place_with_recorder(
+        &request_of_sizes(&[4, 6]),
+        &grid([closed("A"), open_site("B", 0), open_site("C", 0)]),
     );
     let refusal = outcome.unwrap_err();
     assert_eq!(refusal.component, ComponentIndex(1));
@@ -165,8 +173,8 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
         ("B", "not-enough-idle"),
         ("C", "not-enough-idle"),
     ];
-    assert_eq!(outcomes(&recorder, 1), pairs(&all));
-    assert_eq!(outcomes(&recorder, 0), pairs(&all));
+    assert_eq!(outcomes_by_site(&recorder, 1), owned_pairs(&all));
+    assert_eq!(outcomes_by_site(&recorder, 0), owned_pairs(&all));
     let texts: Vec<String> = recorder
         .verdicts
         .iter()
@@ -184,12 +192,12 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
             "needs 4 processors, 0 idle of which 0 are promised: 4 more would do",
         ]
     );
-    let opened = grid([closed("A"), site("B", 6), site("C", 4)]);
-    assert!(placed(&sizes(&[4, 6]), &opened).is_ok());
+    let opened = grid([closed("A"), open_site("B", 6), open_site("C", 4)]);
+    assert!(place_on_grid(&request_of_sizes(&[4, 6]), &opened).is_ok());
     assert!(
-        placed(
-            &sizes(&[4, 6]),
-            &grid([closed("A"), site("B", 10), site("C", 0)])
+        place_on_grid(
+            &request_of_sizes(&[4, 6]),
+            &grid([closed("A"), open_site("B", 10), open_site("C", 0)])
         )
         .is_ok()
     );

@@ -14,7 +14,7 @@ use crate::units::{Bytes, DurationMs};
 /// The resources that are drawn.
 pub(super) const KINDS: [&str; 2] = ["processors", "gpus"];
 
-pub(super) fn count(of: &Resources, kind: &str) -> i64 {
+pub(super) fn count_resource(of: &Resources, kind: &str) -> i64 {
     match kind {
         "processors" => of.processors.into(),
         other => of.other(other) as i64,
@@ -22,26 +22,28 @@ pub(super) fn count(of: &Resources, kind: &str) -> i64 {
 }
 
 /// What the quota allows of a resource in all.
-fn allowed(site: &GridSite, kind: &str) -> i64 {
+fn allowed_by_quota(site: &GridSite, kind: &str) -> i64 {
     let total = site
         .shape
         .as_ref()
-        .map_or(0, |shape| count(&shape.total, kind));
+        .map_or(0, |shape| count_resource(&shape.total, kind));
     total * i64::from(site.quota.share.0) / 1_000_000
 }
 
 /// What may be taken of a site before anything is placed.
-pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
+pub(super) fn usable_count(site: &GridSite, kind: &str) -> i64 {
     let (Some(shape), Some(belief)) = (&site.shape, &site.idle) else {
         return 0;
     };
-    let total = count(&shape.total, kind);
-    let idle = count(&belief.idle, kind);
+    let total = count_resource(&shape.total, kind);
+    let idle = count_resource(&belief.idle, kind);
     let left = match site.quota.basis {
-        QuotaBasis::Level => allowed(site, kind) - (total - idle),
-        QuotaBasis::Share => idle.min(allowed(site, kind) - count(&site.ours, kind)),
+        QuotaBasis::Level => allowed_by_quota(site, kind) - (total - idle),
+        QuotaBasis::Share => {
+            idle.min(allowed_by_quota(site, kind) - count_resource(&site.ours, kind))
+        }
     };
-    (left.max(0) - count(&site.pending, kind)).max(0)
+    (left.max(0) - count_resource(&site.pending, kind)).max(0)
 }
 
 /// A request as it is submitted; a flexible one has one component, which asks for the total.
@@ -54,7 +56,7 @@ pub(crate) struct SubmittedRequest {
 }
 
 impl SubmittedRequest {
-    pub(crate) fn request(&self) -> PlacementRequest {
+    pub(crate) fn build_request(&self) -> PlacementRequest {
         let policy = crate::ids::PolicyName::new(self.policy).unwrap();
         PlacementRequest::new(
             policy,
@@ -74,26 +76,30 @@ impl SubmittedRequest {
     /// What goes to one site; of a flexible request the smallest component.
     pub(super) fn components(&self) -> Vec<ComponentRequest> {
         match self.bounds() {
-            Some(bounds) if bounds.splits.is_empty() => self.split(&[bounds.min_component_size]),
-            Some(bounds) => self.split(&[*bounds.splits.iter().flatten().min().unwrap()]),
+            Some(bounds) if bounds.splits.is_empty() => {
+                self.split_components(&[bounds.min_component_size])
+            }
+            Some(bounds) => {
+                self.split_components(&[*bounds.splits.iter().flatten().min().unwrap()])
+            }
             None => self.parts.clone(),
         }
     }
 
     /// The components of a split.
-    pub(super) fn split(&self, sizes: &[u32]) -> Vec<ComponentRequest> {
+    pub(super) fn split_components(&self, sizes: &[u32]) -> Vec<ComponentRequest> {
         let whole = &self.parts[0];
         let mut before = 0;
         let parts = sizes.iter().map(|&own| {
-            let part = self.part(before, own);
+            let part = self.file_part(before, own);
             before += own;
             let chunks = whole
                 .chunks
                 .values()
-                .map(|chunk| FileChunk::of_part(chunk.of, part));
-            let chunks = chunks.map(|chunk| (chunk.content(), chunk)).collect();
+                .map(|chunk| FileChunk::for_part(chunk.of, part));
+            let chunks = chunks.map(|chunk| (chunk.as_content(), chunk)).collect();
             ComponentRequest {
-                resources: self.share(own),
+                resources: self.resource_share(own),
                 chunks,
                 ..whole.clone()
             }
@@ -101,7 +107,7 @@ impl SubmittedRequest {
         parts.collect()
     }
 
-    pub(super) fn part(&self, before: u32, own: u32) -> ComponentFilePart {
+    pub(super) fn file_part(&self, before: u32, own: u32) -> ComponentFilePart {
         let total = self.parts[0].resources.processors;
         ComponentFilePart {
             before: before.into(),
@@ -111,7 +117,7 @@ impl SubmittedRequest {
     }
 
     /// So many processors of the total, and of the gpus the same part, rounded up.
-    pub(super) fn share(&self, processors: u32) -> Resources {
+    pub(super) fn resource_share(&self, processors: u32) -> Resources {
         let whole = &self.parts[0].resources;
         let gpus = whole.other("gpus") * u64::from(processors);
         let gpus = gpus.div_ceil(whole.processors.into());
@@ -130,49 +136,49 @@ impl SubmittedRequest {
 
     /// Whether it could be placed on these sites, were they empty and open; one that has not
     /// been heard from may be as large as is needed.
-    pub(super) fn ever(&self, sites: &[&GridSite]) -> bool {
+    pub(super) fn is_ever_placeable(&self, sites: &[&GridSite]) -> bool {
         match self.bounds() {
-            None => all_fit(&self.parts, sites),
+            None => do_all_fit(&self.parts, sites),
             Some(bounds) if !bounds.splits.is_empty() => bounds
                 .splits
                 .iter()
-                .any(|sizes| all_fit(&self.split(sizes), sites)),
-            Some(bounds) => self.split_fits(bounds, sites),
+                .any(|sizes| do_all_fit(&self.split_components(sizes), sites)),
+            Some(bounds) => self.can_split_over(bounds, sites),
         }
     }
 
-    fn split_fits(&self, bounds: &FlexibleBounds, sites: &[&GridSite]) -> bool {
+    fn can_split_over(&self, bounds: &FlexibleBounds, sites: &[&GridSite]) -> bool {
         let least = &self.components()[0];
         if sites.iter().any(|site| site.shape.is_none()) {
             return true;
         }
         let sites = sites.iter().filter(|site| holds_when_empty(least, site));
         let mut offers: Vec<i64> = sites
-            .map(|site| self.most_at(site, |kind| allowed(site, kind)))
+            .map(|site| self.max_processors_at(site, |kind| allowed_by_quota(site, kind)))
             .collect();
         offers.sort_unstable_by_key(|most| -most);
-        self.fewest(bounds, &offers).is_some()
+        self.fewest_sites(bounds, &offers).is_some()
     }
 
     /// The most processors of the total that a site takes where so much of each kind is left.
-    pub(super) fn most_at(&self, site: &GridSite, left: impl Fn(&str) -> i64) -> i64 {
+    pub(super) fn max_processors_at(&self, site: &GridSite, left: impl Fn(&str) -> i64) -> i64 {
         let Some(shape) = &site.shape else { return 0 };
-        let left = |kind| left(kind).min(count(&shape.largest_component, kind));
+        let left = |kind| left(kind).min(count_resource(&shape.largest_component, kind));
         let whole = i64::from(self.parts[0].resources.processors);
         // Of the other resources no more than the total is asked for.
         (0..=whole.max(left("processors")))
             .rev()
             .find(|size: &i64| {
-                let share = self.share(*size as u32);
+                let share = self.resource_share(*size as u32);
                 KINDS
                     .into_iter()
-                    .all(|kind| count(&share, kind) <= left(kind))
+                    .all(|kind| count_resource(&share, kind) <= left(kind))
             })
             .unwrap_or(0)
     }
 
     /// On how few of these sites, the largest first, each has the minimum and all have the total.
-    pub(super) fn fewest(&self, bounds: &FlexibleBounds, offers: &[i64]) -> Option<usize> {
+    pub(super) fn fewest_sites(&self, bounds: &FlexibleBounds, offers: &[i64]) -> Option<usize> {
         let total = i64::from(self.parts[0].resources.processors);
         let most = bounds
             .max_components
@@ -184,7 +190,7 @@ impl SubmittedRequest {
     }
 }
 
-fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
+fn do_all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
     let named = |part: &ComponentRequest, site: &GridSite| {
         part.site.as_ref().is_none_or(|name| *name == site.name)
     };
@@ -192,10 +198,15 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
         let needed = |kind| {
             parts
                 .iter()
-                .map(|part| count(&part.resources, kind))
+                .map(|part| count_resource(&part.resources, kind))
                 .sum::<i64>()
         };
-        let has = |kind| sites.iter().map(|site| allowed(site, kind)).sum::<i64>();
+        let has = |kind| {
+            sites
+                .iter()
+                .map(|site| allowed_by_quota(site, kind))
+                .sum::<i64>()
+        };
         sites.iter().any(|site| site.shape.is_none())
             || KINDS.into_iter().all(|kind| needed(kind) <= has(kind))
     };
@@ -237,9 +248,9 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
             labels::LabelRule::OneOf(values) => values.iter().any(|value| has(key, value)),
         },
     ) && KINDS.into_iter().all(|kind| {
-        let need = count(&part.resources, kind);
-        need <= count(&shape.largest_component, kind)
-            && (need <= allowed(site, kind) || site.quota == SiteQuota::NONE)
+        let need = count_resource(&part.resources, kind);
+        need <= count_resource(&shape.largest_component, kind)
+            && (need <= allowed_by_quota(site, kind) || site.quota == SiteQuota::NONE)
     })
 }
 
@@ -282,7 +293,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// The next job has its turn.
-    pub(super) fn go_on(&mut self, asked: &'a SubmittedRequest) {
+    pub(super) fn begin_next_request(&mut self, asked: &'a SubmittedRequest) {
         self.asked = asked;
         self.parts = asked.components();
         self.job += 1;
@@ -296,13 +307,21 @@ impl<'a> PlacementJudge<'a> {
         &self.grid.sites()[at]
     }
 
-    pub(super) fn left(&self, at: usize, kind: &str) -> i64 {
+    pub(super) fn count_left(&self, at: usize, kind: &str) -> i64 {
         let here = self.taken.iter().filter(|taken| taken.site == at);
-        usable(self.site(at), kind) - here.map(|taken| count(&taken.used, kind)).sum::<i64>()
+        usable_count(self.site(at), kind)
+            - here
+                .map(|taken| count_resource(&taken.used, kind))
+                .sum::<i64>()
     }
 
     /// A component goes to a site.
-    pub(super) fn take(&mut self, site: usize, used: Resources, copies: Vec<Content>) {
+    pub(super) fn take_for_component(
+        &mut self,
+        site: usize,
+        used: Resources,
+        copies: Vec<Content>,
+    ) {
         self.taken.push(TakenResources {
             site,
             job: self.job,
@@ -312,7 +331,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     pub(super) fn is_open(&self, part: usize, at: usize) -> bool {
-        self.is_open_but_for_pairs(part, at) && !self.lacks_a_pair(part, at)
+        self.is_open_but_for_pairs(part, at) && !self.lacks_known_pair(part, at)
     }
 
     pub(super) fn is_open_but_for_pairs(&self, part: usize, at: usize) -> bool {
@@ -328,13 +347,13 @@ impl<'a> PlacementJudge<'a> {
             && site.idle.is_some()
             && asked.site.as_ref().is_none_or(|named| *named == site.name)
             && holds_when_empty(asked, site)
-            && self.times(part, at).is_some()
-            && !(asked.avoid.contains(&site.name) && self.has_another(part))
-            && self.has_space(part, at)
+            && self.transfer_time(part, at).is_some()
+            && !(asked.avoid.contains(&site.name) && self.has_other_site(part))
+            && self.has_staging_room(part, at)
             && self.has_room(at)
             && KINDS
                 .into_iter()
-                .all(|kind| count(&asked.resources, kind) <= self.left(at, kind))
+                .all(|kind| count_resource(&asked.resources, kind) <= self.count_left(at, kind))
     }
 
     /// Also who must not run twice tries sites out, if the others could never hold the job;
@@ -358,11 +377,13 @@ impl<'a> PlacementJudge<'a> {
                 PlacementAcceptance::Closed(why) => passes.contains(&why),
             })
             .collect();
-        self.asked.may_probe() || waited_for.is_empty() || !self.asked.ever(&waited_for)
+        self.asked.may_probe()
+            || waited_for.is_empty()
+            || !self.asked.is_ever_placeable(&waited_for)
     }
 
     /// Whether another site than those where it failed would do.
-    fn has_another(&self, part: usize) -> bool {
+    fn has_other_site(&self, part: usize) -> bool {
         let asked = &self.parts[part];
         asked.site.is_none()
             && self.sites().any(|at| {
@@ -376,7 +397,7 @@ impl<'a> PlacementJudge<'a> {
                     && takes
                     && site.shape.is_some()
                     && holds_when_empty(asked, site)
-                    && self.times(part, at).is_some()
+                    && self.transfer_time(part, at).is_some()
             })
     }
 
@@ -389,7 +410,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// Its copies fit beside those for what was placed before; equal ones are one copy.
-    fn has_space(&self, part: usize, at: usize) -> bool {
+    fn has_staging_room(&self, part: usize, at: usize) -> bool {
         let Some(Bytes(space)) = self.site(at).staging_left else {
             return true;
         };
@@ -402,21 +423,21 @@ impl<'a> PlacementJudge<'a> {
                 .filter(|content| !self.grid.is_staged(name, content));
             missing.map(|content| content.size.0).sum()
         };
-        let more: BTreeSet<Content> = self.needs(part, at).into_iter().collect();
+        let more: BTreeSet<Content> = self.needed_contents(part, at).into_iter().collect();
         let more = size(more.difference(&before).copied().collect());
         more == 0 || size(before) + more <= space
     }
 
     /// Of so many processors of the total as many as there is space for the chunks of,
     /// wherever in their files these may begin.
-    pub(super) fn with_space(&self, at: usize, most: i64) -> i64 {
+    pub(super) fn processors_with_staging_room(&self, at: usize, most: i64) -> i64 {
         let total = self.asked.parts[0].resources.processors;
         let has_space = |own: u32| {
             (0..=total - own).all(|before| {
                 let mut judge = self.clone();
-                let parts = self.asked.split(&[before, own]);
+                let parts = self.asked.split_components(&[before, own]);
                 judge.parts = vec![parts[1].clone()];
-                judge.has_space(0, at)
+                judge.has_staging_room(0, at)
             })
         };
         (0..=most)
@@ -427,7 +448,7 @@ impl<'a> PlacementJudge<'a> {
 
     /// What must be at a site before a component can start there: what it reads, and its
     /// executable, which may be another one there.
-    pub(super) fn needs(&self, part: usize, at: usize) -> Vec<Content> {
+    pub(super) fn needed_contents(&self, part: usize, at: usize) -> Vec<Content> {
         let asked = &self.parts[part];
         let site = self.site(at);
         let Some(shape) = &site.shape else {
@@ -461,7 +482,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// The sites with a content; with that which a chunk is cut from.
-    pub(super) fn holders(&self, content: Content) -> BTreeSet<usize> {
+    pub(super) fn sites_holding(&self, content: Content) -> BTreeSet<usize> {
         let file = self.parts.iter().find_map(|part| part.chunks.get(&content));
         let mut holders = BTreeSet::new();
         let digest = file.map_or(content.digest, |chunk| chunk.of.digest);
@@ -472,7 +493,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// When so much is there from the nearest of these sites, and from which.
-    fn arrival(
+    fn first_arrival(
         &self,
         size: Bytes,
         from: impl IntoIterator<Item = usize>,
@@ -489,28 +510,33 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// The same of a content, which is there at once where there is a replica.
-    pub(super) fn way(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
-        let holders = self.holders(content);
+    pub(super) fn content_arrival(
+        &self,
+        content: Content,
+        size: Bytes,
+        to: usize,
+    ) -> Option<(u64, usize)> {
+        let holders = self.sites_holding(content);
         if holders.contains(&to) {
             Some((0, to))
         } else {
-            self.arrival(size, holders, to)
+            self.first_arrival(size, holders, to)
         }
     }
 
     /// How long all that it needs takes, one after the other.
-    pub(super) fn times(&self, part: usize, at: usize) -> Option<u64> {
+    pub(super) fn transfer_time(&self, part: usize, at: usize) -> Option<u64> {
         self.site(at).shape.as_ref()?;
-        let needs = self.needs(part, at).into_iter();
+        let needs = self.needed_contents(part, at).into_iter();
         needs
-            .map(|content| Some(self.way(content, content.size, at)?.0))
+            .map(|content| Some(self.content_arrival(content, content.size, at)?.0))
             .sum()
     }
 
     /// How much it needs that is not there; `None` if all is.
-    pub(super) fn missing(&self, part: usize, at: usize) -> Option<Bytes> {
-        let needs = self.needs(part, at).into_iter();
-        let absent = needs.filter(|content| !self.holders(*content).contains(&at));
+    pub(super) fn missing_bytes(&self, part: usize, at: usize) -> Option<Bytes> {
+        let needs = self.needed_contents(part, at).into_iter();
+        let absent = needs.filter(|content| !self.sites_holding(*content).contains(&at));
         absent
             .map(|content| content.size)
             .reduce(|sum, size| sum + size)
@@ -518,11 +544,11 @@ impl<'a> PlacementJudge<'a> {
 
     /// The sites with all that it needs there.
     pub(super) fn file_sites(&self, part: usize, at: usize) -> Vec<usize> {
-        let needs = self.needs(part, at);
+        let needs = self.needed_contents(part, at);
         let has = |from: usize| {
             needs
                 .iter()
-                .all(|content| self.holders(*content).contains(&from))
+                .all(|content| self.sites_holding(*content).contains(&from))
         };
         self.sites()
             .filter(|from| !needs.is_empty() && has(*from))
@@ -530,7 +556,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// The file site of the pair in the table, or among these, that brings its files first.
-    pub(super) fn pair(
+    pub(super) fn best_file_site(
         &self,
         part: usize,
         at: usize,
@@ -543,15 +569,15 @@ impl<'a> PlacementJudge<'a> {
             .filter(|from: &usize| {
                 self.history.contains_pair(name(at), name(*from)) || learned.contains(&(at, *from))
             });
-        self.arrival(self.missing(part, at)?, from, at)
+        self.first_arrival(self.missing_bytes(part, at)?, from, at)
     }
 
     /// Where there are sites with all of its files, it gets them from one of those.
-    fn lacks_a_pair(&self, part: usize, at: usize) -> bool {
+    fn lacks_known_pair(&self, part: usize, at: usize) -> bool {
         self.asked.policy == "close-to-files"
-            && self.missing(part, at).is_some()
+            && self.missing_bytes(part, at).is_some()
             && !self.file_sites(part, at).is_empty()
-            && self.pair(part, at, &[]).is_none()
+            && self.best_file_site(part, at, &[]).is_none()
     }
 
     /// A component at a site, its files from that file site, or each from where it is first;
@@ -565,18 +591,18 @@ impl<'a> PlacementJudge<'a> {
     ) -> Placement {
         let mut sources = Vec::new();
         let mut time = 0;
-        for content in self.needs(part, at) {
+        for content in self.needed_contents(part, at) {
             let chunk = self.parts[part].chunks.get(&content);
-            let chunk = chunk.map(|c| cut.map_or(*c, |cut| FileChunk::of_part(c.of, cut)));
+            let chunk = chunk.map(|c| cut.map_or(*c, |cut| FileChunk::for_part(c.of, cut)));
             let size = chunk.map_or(content.size, |chunk| chunk.length);
-            let way = match file_site.filter(|_| !self.holders(content).contains(&at)) {
-                Some(from) => self.arrival(size, [from], at),
-                None => self.way(content, size, at),
+            let way = match file_site.filter(|_| !self.sites_holding(content).contains(&at)) {
+                Some(from) => self.first_arrival(size, [from], at),
+                None => self.content_arrival(content, size, at),
             };
             let (takes, from) = way.unwrap();
             time += takes;
             sources.push(ContentSource {
-                content: chunk.map_or(content, |chunk| chunk.content()),
+                content: chunk.map_or(content, |chunk| chunk.as_content()),
                 from: self.site(from).name.clone(),
                 chunk: chunk.filter(|chunk| chunk.length < chunk.of.size),
             });
@@ -592,7 +618,7 @@ impl<'a> PlacementJudge<'a> {
     }
 
     /// What the slowest link between these sites carries, in the slower direction.
-    pub(super) fn slowest(&self, sites: &[usize]) -> u64 {
+    pub(super) fn slowest_link(&self, sites: &[usize]) -> u64 {
         let pairs = sites
             .iter()
             .flat_map(|a| sites.iter().map(move |b| (*a, *b)));

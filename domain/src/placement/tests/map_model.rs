@@ -11,8 +11,8 @@ const RUN_SECONDS: f64 = 3_600.0;
 
 /// Of these sites those that bid: the nearest, then by what the data costs there, then by
 /// distance, then by name.
-pub(super) fn in_order(judge: &PlacementJudge<'_>, sites: Vec<usize>) -> Vec<usize> {
-    let point = |at: usize| Some((at, x(judge, at)?, y(judge, at)?));
+pub(super) fn sites_in_bid_order(judge: &PlacementJudge<'_>, sites: Vec<usize>) -> Vec<usize> {
+    let point = |at: usize| Some((at, resource_index(judge, at)?, data_index(judge, at)?));
     let mut points: Vec<(usize, f64, f64)> = sites.into_iter().filter_map(point).collect();
     let far = |&(_, x, y): &(usize, f64, f64)| x.hypot(y);
     // Worked out in another way, equal distances may differ in the last digits.
@@ -25,8 +25,8 @@ pub(super) fn in_order(judge: &PlacementJudge<'_>, sites: Vec<usize>) -> Vec<usi
 }
 
 /// The sites with room for any component, in that order.
-pub(super) fn takers(judge: &PlacementJudge<'_>) -> Vec<usize> {
-    in_order(
+pub(super) fn sites_with_room(judge: &PlacementJudge<'_>) -> Vec<usize> {
+    sites_in_bid_order(
         judge,
         judge
             .sites()
@@ -37,7 +37,7 @@ pub(super) fn takers(judge: &PlacementJudge<'_>) -> Vec<usize> {
 
 /// Of the beginning of that order the largest that may take part, in the order; as soon as they
 /// take the total.
-pub(super) fn cover(
+pub(super) fn split_in_bid_order(
     offers: &[(usize, i64)],
     total: i64,
     min: i64,
@@ -55,8 +55,8 @@ pub(super) fn cover(
 }
 
 /// Processors and potential are all that is drawn of the first axis.
-fn x(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
-    let free = judge.left(at, "processors") as f64;
+fn resource_index(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
+    let free = judge.count_left(at, "processors") as f64;
     let asked: u32 = judge
         .asked
         .parts
@@ -76,12 +76,12 @@ fn x(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
             .map(|to| judge.grid.bandwidth(from, to).0 as f64)
             .sum::<f64>()
     };
-    let potential = source(judge).map_or(0.0, |source| lacking(sends(at), sends(source)));
+    let potential = main_source_site(judge).map_or(0.0, |source| lacking(sends(at), sends(source)));
     (free > 0.0).then(|| lacking(free, asked.into()).hypot(potential))
 }
 
 /// The site with most of what any component may read.
-fn source(judge: &PlacementJudge<'_>) -> Option<usize> {
+fn main_source_site(judge: &PlacementJudge<'_>) -> Option<usize> {
     let mut contents = BTreeSet::new();
     for part in &judge.parts {
         let elsewhere = part
@@ -94,30 +94,30 @@ fn source(judge: &PlacementJudge<'_>) -> Option<usize> {
     let held = |at: usize| {
         let here = contents
             .iter()
-            .filter(|content| judge.holders(**content).contains(&at));
+            .filter(|content| judge.sites_holding(**content).contains(&at));
         here.map(|content| content.size.0).sum::<u64>()
     };
     let most = judge.sites().map(held).max().filter(|most| *most > 0)?;
     judge.sites().find(|at| held(*at) == most)
 }
 
-fn y(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
+fn data_index(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
     let needs: BTreeSet<Content> = (0..judge.parts.len())
-        .flat_map(|part| judge.needs(part, at))
+        .flat_map(|part| judge.needed_contents(part, at))
         .collect();
     let mut seconds = 0.0;
     for content in needs {
-        let (_, from) = judge.way(content, content.size, at)?;
+        let (_, from) = judge.content_arrival(content, content.size, at)?;
         if from != at {
             let rate = judge.grid.bandwidth(from, at).0 as f64;
-            seconds += whole(judge, content).0 as f64 * 8.0 / rate;
+            seconds += bytes_read(judge, content).0 as f64 * 8.0 / rate;
         }
     }
     Some(seconds / RUN_SECONDS)
 }
 
 /// All that the job reads of it.
-fn whole(judge: &PlacementJudge<'_>, content: Content) -> Bytes {
+fn bytes_read(judge: &PlacementJudge<'_>, content: Content) -> Bytes {
     let chunk = judge
         .parts
         .iter()

@@ -11,49 +11,65 @@ const CM: &str = "cluster-minimization";
 const FCM: &str = "flexible-cluster-minimization";
 
 fn three_sites() -> GridSnapshot {
-    grid([site("C1", 18), site("C2", 15), site("C3", 12)])
+    grid([
+        open_site("C1", 18),
+        open_site("C2", 15),
+        open_site("C3", 12),
+    ])
 }
 
-fn few(request: &PlacementRequest) -> PlacementRequest {
-    under(CM, request)
+fn with_cluster_minimization(request: &PlacementRequest) -> PlacementRequest {
+    with_policy(CM, request)
 }
 
 /// CM-1 to CM-4.
 #[test]
 fn components_fill_one_site_before_the_next_in_an_order_that_is_kept() {
-    let plan = placed(&few(&sizes(&[8, 8, 8])), &three_sites()).unwrap();
+    let plan = place_on_grid(
+        &with_cluster_minimization(&request_of_sizes(&[8, 8, 8])),
+        &three_sites(),
+    )
+    .unwrap();
     assert_eq!(sites_of(&plan), ["C1", "C1", "C2"]);
-    let kept = grid([site("A", 20), site("B", 18), site("C", 16)]);
-    let parts = sizes(&[10, 9, 8]);
+    let kept = grid([open_site("A", 20), open_site("B", 18), open_site("C", 16)]);
+    let parts = request_of_sizes(&[10, 9, 8]);
     assert_eq!(
-        sites_of(&placed(&few(&parts), &kept).unwrap()),
+        sites_of(&place_on_grid(&with_cluster_minimization(&parts), &kept).unwrap()),
         ["A", "A", "B"]
     );
     assert_eq!(
-        sites_of(&placed(&parts, &kept).unwrap()),
+        sites_of(&place_on_grid(&parts, &kept).unwrap()),
         ["A", "B", "C"],
         "worst-fit"
     );
-    let equal = grid([site("A", 20), site("B", 20), site("C", 20)]);
+    let equal = grid([open_site("A", 20), open_site("B", 20), open_site("C", 20)]);
     assert_eq!(
-        sites_of(&placed(&few(&sizes(&[5])), &equal).unwrap()),
+        sites_of(
+            &place_on_grid(&with_cluster_minimization(&request_of_sizes(&[5])), &equal).unwrap()
+        ),
         ["A"]
     );
-    let short = grid([site("A", 20), site("B", 18)]);
-    assert!(placed(&few(&sizes(&[19, 19])), &short).is_err());
+    let short = grid([open_site("A", 20), open_site("B", 18)]);
+    assert!(
+        place_on_grid(
+            &with_cluster_minimization(&request_of_sizes(&[19, 19])),
+            &short
+        )
+        .is_err()
+    );
 }
 
 #[test]
 fn few_sites_can_fail_where_worst_fit_places() {
-    let grid = grid([site("A", 5), site("B", 7)]);
-    let parts = sizes(&[3, 3, 2, 2, 2]);
-    assert!(placed(&few(&parts), &grid).is_err());
-    assert!(placed(&parts, &grid).is_ok());
+    let grid = grid([open_site("A", 5), open_site("B", 7)]);
+    let parts = request_of_sizes(&[3, 3, 2, 2, 2]);
+    assert!(place_on_grid(&with_cluster_minimization(&parts), &grid).is_err());
+    assert!(place_on_grid(&parts, &grid).is_ok());
 }
 
 fn split_of(idle: &[(&str, u32)], total: u32, bounds: FlexibleBounds) -> Vec<(String, u32)> {
-    let grid = grid(idle.iter().map(|(name, idle)| site(name, *idle)));
-    match placed(&flexible(FCM, total, bounds), &grid) {
+    let grid = grid(idle.iter().map(|(name, idle)| open_site(name, *idle)));
+    match place_on_grid(&flexible_request(FCM, total, bounds), &grid) {
         Ok(plan) => shares_of(&plan)
             .into_iter()
             .map(|(at, n)| (at.to_owned(), n))
@@ -127,18 +143,18 @@ fn sites_are_taken_in_order_of_what_the_quota_leaves() {
         };
         GridSite {
             quota,
-            ..site_of(name, total, idle)
+            ..site_with_resources(name, total, idle)
         }
     };
     let grid = grid([limited("A", 30, 300), limited("B", 26, 1000)]);
-    let plan = placed(&flexible(FCM, 20, FlexibleBounds::default()), &grid).unwrap();
+    let plan = place_on_grid(&flexible_request(FCM, 20, FlexibleBounds::default()), &grid).unwrap();
     assert_eq!(shares_of(&plan), [("B", 20)]);
 }
 
 #[test]
 fn a_total_that_cannot_be_split_is_refused_with_what_the_sites_have() {
-    let (outcome, recorder) = explained(
-        &flexible(FCM, 46, FlexibleBounds::default()),
+    let (outcome, recorder) = place_with_recorder(
+        &flexible_request(FCM, 46, FlexibleBounds::default()),
         &three_sites(),
     );
     let reason = RefusalReason::NoSplit {
@@ -164,13 +180,13 @@ fn other_resources_are_split_in_proportion() {
         others: [("gpus".into(), gpus)].into(),
     };
     let grid = grid([
-        site_of("A", vector(20, 2), vector(20, 2)),
-        site_of("B", vector(20, 8), vector(20, 8)),
+        site_with_resources("A", vector(20, 2), vector(20, 2)),
+        site_with_resources("B", vector(20, 8), vector(20, 8)),
     ]);
     let whole = vec![ComponentRequest::of_resources(vector(20, 5))];
     let policy = crate::ids::PolicyName::new(FCM).unwrap();
     let bounds = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
-    let plan = placed(&PlacementRequest::new(policy, bounds, true, whole), &grid).unwrap();
+    let plan = place_on_grid(&PlacementRequest::new(policy, bounds, true, whole), &grid).unwrap();
     assert_eq!(
         shares_of(&plan),
         [("B", 20)],
@@ -196,28 +212,36 @@ const LINKS: [(&str, &str, u64); 12] = [
 /// Of the sets of two sites the one that is connected a hundred times faster.
 #[test]
 fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
-    let sites = [site("A", 20), site("B", 18), site("C", 16), site("D", 14)];
+    let sites = [
+        open_site("A", 20),
+        open_site("B", 18),
+        open_site("C", 16),
+        open_site("D", 14),
+    ];
     let grid = grid_with(sites, &[], &LINKS);
-    let parts = sizes(&[14, 14]);
-    assert_eq!(sites_of(&placed(&few(&parts), &grid).unwrap()), ["A", "B"]);
-    let near = under("connected-cluster-minimization", &parts);
-    assert_eq!(sites_of(&placed(&near, &grid).unwrap()), ["C", "D"]);
-    let near = flexible(
+    let parts = request_of_sizes(&[14, 14]);
+    assert_eq!(
+        sites_of(&place_on_grid(&with_cluster_minimization(&parts), &grid).unwrap()),
+        ["A", "B"]
+    );
+    let near = with_policy("connected-cluster-minimization", &parts);
+    assert_eq!(sites_of(&place_on_grid(&near, &grid).unwrap()), ["C", "D"]);
+    let near = flexible_request(
         "connected-flexible-cluster-minimization",
         30,
         FlexibleBounds::default(),
     );
     assert_eq!(
-        shares_of(&placed(&near, &grid).unwrap()),
+        shares_of(&place_on_grid(&near, &grid).unwrap()),
         [("C", 16), ("D", 14)]
     );
-    let more = flexible(
+    let more = flexible_request(
         "connected-flexible-cluster-minimization",
         31,
         FlexibleBounds::default(),
     );
     assert_eq!(
-        shares_of(&placed(&more, &grid).unwrap()).len(),
+        shares_of(&place_on_grid(&more, &grid).unwrap()).len(),
         2,
         "C and D have 30 only"
     );
@@ -241,13 +265,23 @@ fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
             .into_iter()
             .chain(both("C", "D", 100, 1))
     };
-    let sites = || [site("A", 20), site("B", 20), site("C", 20), site("D", 20)];
+    let sites = || {
+        [
+            open_site("A", 20),
+            open_site("B", 20),
+            open_site("C", 20),
+            open_site("D", 20),
+        ]
+    };
     let chosen = |message: u64| {
         let network = SiteNetwork::new(links(), crate::units::Bytes(message));
         let replicas = std::collections::BTreeMap::new();
         let grid = GridSnapshot::new(sites(), network.into(), Arc::new(replicas));
-        let near = under("connected-cluster-minimization", &sizes(&[14, 14]));
-        sites_of(&placed(&near, &grid).unwrap())
+        let near = with_policy(
+            "connected-cluster-minimization",
+            &request_of_sizes(&[14, 14]),
+        );
+        sites_of(&place_on_grid(&near, &grid).unwrap())
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>()

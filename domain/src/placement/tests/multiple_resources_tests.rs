@@ -17,7 +17,7 @@ use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
 
 const MRS: &str = "mrs";
 
-fn all_of(processors: u32, memory: u64, disk: u64) -> Resources {
+fn resources_of(processors: u32, memory: u64, disk: u64) -> Resources {
     let others = [("memory_mb", memory * 1_000), ("disk_mb", disk * 1_000)];
     let others = others.into_iter().filter(|(_, count)| *count > 0);
     Resources {
@@ -27,8 +27,8 @@ fn all_of(processors: u32, memory: u64, disk: u64) -> Resources {
 }
 
 /// The sites of the worked examples: as many processors free as GFLOPS, one each.
-fn sites() -> [GridSite; 3] {
-    let large = all_of(1_000, 1_000, 1_000);
+fn example_sites() -> [GridSite; 3] {
+    let large = resources_of(1_000, 1_000, 1_000);
     [
         ("S1", 40, 64, 400),
         ("S2", 100, 48, 200),
@@ -36,7 +36,7 @@ fn sites() -> [GridSite; 3] {
     ]
     .map(|(name, processors, memory, disk)| GridSite {
         power_per_processor: Some(Mflops(1_000)),
-        ..site_of(name, large.clone(), all_of(processors, memory, disk))
+        ..site_with_resources(name, large.clone(), resources_of(processors, memory, disk))
     })
 }
 
@@ -49,12 +49,16 @@ const LINKS: [(&str, &str, u64); 6] = [
     ("S3", "S2", 25),
 ];
 
-fn with_data_at(site: &str) -> GridSnapshot {
-    grid_with(sites(), &[(file(1, 30), site)], &LINKS)
+fn example_grid_with_data_at(site: &str) -> GridSnapshot {
+    grid_with(
+        example_sites(),
+        &[(content_of_gigabytes(1, 30), site)],
+        &LINKS,
+    )
 }
 
-fn reading(resources: Resources, gflops: u64) -> ComponentRequest {
-    let inputs = BTreeSet::from([file(1, 30)]);
+fn component_reading_data(resources: Resources, gflops: u64) -> ComponentRequest {
+    let inputs = BTreeSet::from([content_of_gigabytes(1, 30)]);
     ComponentRequest {
         inputs,
         gflops,
@@ -62,15 +66,15 @@ fn reading(resources: Resources, gflops: u64) -> ComponentRequest {
     }
 }
 
-fn rigid(components: Vec<ComponentRequest>) -> PlacementRequest {
-    under(MRS, &request(components))
+fn rigid_request(components: Vec<ComponentRequest>) -> PlacementRequest {
+    with_policy(MRS, &request(components))
 }
 
-fn answers(
+fn bids_by_site(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> BTreeMap<String, Result<Bid, BidRefusal>> {
-    let bids = explained(request, grid).1.bids;
+    let bids = place_with_recorder(request, grid).1.bids;
     bids.into_iter()
         .map(|bid| (bid.site.to_string(), bid.answer))
         .collect()
@@ -78,27 +82,27 @@ fn answers(
 
 #[test]
 fn the_nearest_site_that_holds_the_component_wins() {
-    let small = rigid(vec![reading(Resources::processors(30), 0)]);
+    let small = rigid_request(vec![component_reading_data(Resources::processors(30), 0)]);
     assert_eq!(
-        sites_of(&placed(&small, &with_data_at("S1")).unwrap()),
+        sites_of(&place_on_grid(&small, &example_grid_with_data_at("S1")).unwrap()),
         ["S1"]
     );
     assert_eq!(
-        sites_of(&placed(&small, &with_data_at("S3")).unwrap()),
+        sites_of(&place_on_grid(&small, &example_grid_with_data_at("S3")).unwrap()),
         ["S3"]
     );
-    let large = rigid(vec![reading(Resources::processors(90), 0)]);
-    let plan = placed(&large, &with_data_at("S1")).unwrap();
+    let large = rigid_request(vec![component_reading_data(Resources::processors(90), 0)]);
+    let plan = place_on_grid(&large, &example_grid_with_data_at("S1")).unwrap();
     assert_eq!(sites_of(&plan), ["S2"], "the site with the data has 40");
     assert_eq!(plan.rule, PlacementRule::Nearest);
 }
 
 #[test]
 fn each_site_answers_with_its_place_on_the_map() {
-    let request = rigid(vec![reading(all_of(100, 64, 200), 0)]);
-    let (outcome, _) = explained(&request, &with_data_at("S3"));
+    let request = rigid_request(vec![component_reading_data(resources_of(100, 64, 200), 0)]);
+    let (outcome, _) = place_with_recorder(&request, &example_grid_with_data_at("S3"));
     assert!(outcome.is_err(), "no site holds all of it");
-    let answers = answers(&request, &with_data_at("S3"));
+    let answers = bids_by_site(&request, &example_grid_with_data_at("S3"));
     let of = |site: &str| answers[site].clone().unwrap();
     assert_eq!(of("S1").x, 0.6);
     assert_eq!((of("S2").x, of("S3").y), (0.25, 0.0));
@@ -114,15 +118,15 @@ fn each_site_answers_with_its_place_on_the_map() {
 fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
     // A job of 100 is nearest to S2, which data reaches in less time than S3; then comes S1,
     // where it is.
-    let part = |processors| reading(Resources::processors(processors), 0);
-    let sizes = |sizes: &[u32]| rigid(sizes.iter().map(|&size| part(size)).collect());
+    let part = |processors| component_reading_data(Resources::processors(processors), 0);
+    let sizes = |sizes: &[u32]| rigid_request(sizes.iter().map(|&size| part(size)).collect());
     let run_time = DurationMs::from_secs(10_000);
     let place = |job: PlacementRequest| {
-        let job = job.with_terms(BidTerms {
+        let job = job.with_bid_terms(BidTerms {
             run_time,
             ..BidTerms::default()
         });
-        placed(&job, &with_data_at("S1"))
+        place_on_grid(&job, &example_grid_with_data_at("S1"))
     };
     let alone = place(sizes(&[60, 40])).unwrap();
     assert_eq!(sites_of(&alone), ["S2", "S2"]);
@@ -136,11 +140,11 @@ fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
 fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
     let job = |total: u32, bounds: FlexibleBounds| {
         let request = RequestType::Flexible(bounds);
-        let whole = reading(Resources::processors(total), 0);
+        let whole = component_reading_data(Resources::processors(total), 0);
         PlacementRequest::new(MRS.parse().unwrap(), request, true, vec![whole])
     };
     let shares = |total, bounds| {
-        let plan = placed(&job(total, bounds), &with_data_at("S3")).unwrap();
+        let plan = place_on_grid(&job(total, bounds), &example_grid_with_data_at("S3")).unwrap();
         shares_of(&plan)
             .into_iter()
             .map(|(at, size)| (at.to_owned(), size))
@@ -176,20 +180,20 @@ fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
 
 #[test]
 fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
-    let mut all = sites();
+    let mut all = example_sites();
     all[1].power_per_processor = Some(Mflops(4_000));
     all[2].power_per_processor = None;
-    let fast = rigid(vec![ComponentRequest {
+    let fast = rigid_request(vec![ComponentRequest {
         gflops: 40,
         ..component(10)
     }]);
-    let plan = placed(&fast, &grid(all.clone())).unwrap();
+    let plan = place_on_grid(&fast, &grid(all.clone())).unwrap();
     assert_eq!(sites_of(&plan), ["S2"]);
-    let faster = rigid(vec![ComponentRequest {
+    let faster = rigid_request(vec![ComponentRequest {
         gflops: 41,
         ..component(10)
     }]);
-    let refusal = placed(&faster, &grid(all.clone())).unwrap_err();
+    let refusal = place_on_grid(&faster, &grid(all.clone())).unwrap_err();
     let needs = |largest| RefusalReason::TooSmall {
         resource: "gflops".into(),
         needed: 41,
@@ -200,9 +204,9 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
         (ComponentIndex(0), needs(40))
     );
     assert!(check_placeable(&faster, &grid(all.clone())).is_err());
-    let answers = answers(&fast, &grid(all.clone()));
+    let answers = bids_by_site(&fast, &grid(all.clone()));
     assert_eq!(answers["S3"], Err(BidRefusal::NoGflops));
-    let only = placed(&fast, &grid([all[2].clone()])).unwrap_err();
+    let only = place_on_grid(&fast, &grid([all[2].clone()])).unwrap_err();
     assert_eq!(only.reason, RefusalReason::NoGflops { needed: 40 });
     let words = "needs 40 GFLOPS, and how many a processor does there is not configured \
                  (gflops_per_processor)";
@@ -211,14 +215,21 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
 
 #[test]
 fn a_site_that_the_data_cannot_reach_is_no_candidate_and_says_so() {
-    let grid = grid_with(sites(), &[(file(1, 30), "S1")], &LINKS[1..]);
-    let job = rigid(vec![reading(Resources::processors(100), 0)]);
-    assert_eq!(sites_of(&placed(&job, &grid).unwrap()), ["S3"]);
-    assert_eq!(answers(&job, &grid)["S2"], Err(BidRefusal::NoBandwidth));
+    let grid = grid_with(
+        example_sites(),
+        &[(content_of_gigabytes(1, 30), "S1")],
+        &LINKS[1..],
+    );
+    let job = rigid_request(vec![component_reading_data(Resources::processors(100), 0)]);
+    assert_eq!(sites_of(&place_on_grid(&job, &grid).unwrap()), ["S3"]);
+    assert_eq!(
+        bids_by_site(&job, &grid)["S2"],
+        Err(BidRefusal::NoBandwidth)
+    );
 }
 
 /// Links of the worked examples, where some were measured: S3 sends half of what it did.
-fn measured(count: usize, bids: BidBandwidthChoice) -> GridSnapshot {
+fn partly_measured_grid(count: usize, bids: BidBandwidthChoice) -> GridSnapshot {
     let link = |(from, to, mbit): (&str, &str, u64), part| {
         let rate = BitsPerSecond(mbit * MBIT / part);
         let from = site_name(from);
@@ -236,10 +247,13 @@ fn measured(count: usize, bids: BidBandwidthChoice) -> GridSnapshot {
     for of in LINKS.iter().rev().take(count) {
         network.set_link(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
     }
-    let replicas = BTreeMap::from([(file(1, 30).digest, BTreeSet::from([site_name("S3")]))]);
+    let replicas = BTreeMap::from([(
+        content_of_gigabytes(1, 30).digest,
+        BTreeSet::from([site_name("S3")]),
+    )]);
     GridSnapshot::new(
-        sites(),
-        Arc::new(network.with_bids_by(bids)),
+        example_sites(),
+        Arc::new(network.with_bid_bandwidths(bids)),
         Arc::new(replicas),
     )
 }
@@ -247,12 +261,15 @@ fn measured(count: usize, bids: BidBandwidthChoice) -> GridSnapshot {
 #[test]
 fn all_bandwidths_of_a_round_are_measured_or_all_are_as_configured() {
     let of = |count, bids| {
-        let grid = measured(count, bids);
-        let answers = answers(&rigid(vec![reading(Resources::processors(10), 0)]), &grid);
+        let grid = partly_measured_grid(count, bids);
+        let answers = bids_by_site(
+            &rigid_request(vec![component_reading_data(Resources::processors(10), 0)]),
+            &grid,
+        );
         let seconds = answers["S1"].as_ref().unwrap().y * 3_600.0;
         (
-            grid.bid_kind(),
-            grid.potential(2).0 / MBIT,
+            grid.bid_bandwidth_kind(),
+            grid.total_sending_bandwidth(2).0 / MBIT,
             seconds.round() as u64,
         )
     };
@@ -303,14 +320,24 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
             latency,
         };
         network.set_link(&link, is_measured);
-        GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()))
+        GridSnapshot::new(
+            example_sites(),
+            Arc::new(network),
+            Arc::new(BTreeMap::new()),
+        )
     };
     assert_eq!(
-        (grid(true).bid_kind(), grid(true).potential(1).0),
+        (
+            grid(true).bid_bandwidth_kind(),
+            grid(true).total_sending_bandwidth(1).0
+        ),
         (BandwidthKind::Measured, 14)
     );
     assert_eq!(
-        (grid(false).bid_kind(), grid(false).potential(1).0),
+        (
+            grid(false).bid_bandwidth_kind(),
+            grid(false).total_sending_bandwidth(1).0
+        ),
         (BandwidthKind::Nominal, 18)
     );
 }
@@ -332,27 +359,36 @@ fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
         }),
         crate::placement::network::DEFAULT_MESSAGE,
     );
-    let grid = GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()));
-    assert_eq!(grid.potential(0).0 / MBIT, 200);
+    let grid = GridSnapshot::new(
+        example_sites(),
+        Arc::new(network),
+        Arc::new(BTreeMap::new()),
+    );
+    assert_eq!(grid.total_sending_bandwidth(0).0 / MBIT, 200);
     assert_eq!(grid.bid_bandwidth(0, 1).0 / MBIT, 60);
 }
 
 #[test]
 fn each_site_is_told_what_brings_it_nearer_and_if_it_lacks_gflops() {
-    let mut all = sites();
+    let mut all = example_sites();
     all[1].power_per_processor = None;
-    let job = rigid(vec![reading(all_of(100, 66, 180), 0)]);
-    let bids = explained(&job, &grid_with(all, &[(file(1, 30), "S3")], &LINKS))
-        .1
-        .bids;
+    let job = rigid_request(vec![component_reading_data(resources_of(100, 66, 180), 0)]);
+    let bids = place_with_recorder(
+        &job,
+        &grid_with(all, &[(content_of_gigabytes(1, 30), "S3")], &LINKS),
+    )
+    .1
+    .bids;
     let lacks: Vec<bool> = bids.iter().map(|bid| bid.lacks_gflops).collect();
     assert_eq!(lacks, [false, true, false], "it takes part all the same");
     let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
     // An hour's run waits for hours at the others; S3 is at the origin.
     let copy = "a copy of the data (30.0 GB)";
     assert_eq!(nearer, [Some(copy), Some(copy), None]);
-    let without = rigid(vec![ComponentRequest::of_resources(all_of(100, 66, 180))]);
-    let bids = explained(&without, &grid(sites())).1.bids;
+    let without = rigid_request(vec![ComponentRequest::of_resources(resources_of(
+        100, 66, 180,
+    ))]);
+    let bids = place_with_recorder(&without, &grid(example_sites())).1.bids;
     let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
     let memory = "18.0 GB more free memory";
     assert_eq!(

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{DrawnScene, NAMES, drawn, knob, lift, nearest, widely_drawn};
+use super::drawn::{
+    DrawnScene, NAMES, any_scene, code_to_lift, lift_reasons, nearest_refusal, widely_drawn,
+};
 use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placed::ReasonCode;
 use crate::placement::bounded_split::split_largest_first;
@@ -18,8 +20,8 @@ fn is_no_split(reason: &RefusalReason) -> bool {
 }
 
 /// Whether the site takes the component, or part of it if the others took the rest.
-fn admitted(drawn: &DrawnScene, index: usize) -> bool {
-    let (_, recorder) = explained(&drawn.request, &drawn.grid());
+fn is_admitted(drawn: &DrawnScene, index: usize) -> bool {
+    let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
     let verdict = recorder
         .verdicts
         .iter()
@@ -50,7 +52,7 @@ proptest! {
 
     #[test]
     fn no_site_is_filled_beyond_capacity_or_quota_and_a_refusal_takes_nothing(
-        drawn in drawn(1..5), repeats in 1..6,
+        drawn in any_scene(1..5), repeats in 1..6,
     ) {
         let grid = drawn.grid();
         let mut remaining = RemainingResources::of_grid(&grid);
@@ -69,17 +71,17 @@ proptest! {
             }
         }
         for (index, site) in drawn.sites.iter().enumerate() {
-            prop_assert!(site.usable().covers(&used[index]), "{}: {:?}", site.name, used[index]);
+            prop_assert!(site.usable_resources().covers(&used[index]), "{}: {:?}", site.name, used[index]);
         }
     }
 
     #[test]
-    fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
+    fn an_explanation_agrees_with_the_placement(drawn in any_scene(1..5)) {
         let grid = drawn.grid();
         let mut remaining = RemainingResources::of_grid(&grid);
         let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
         let silent = try_to_place(&drawn.request, &mut context);
-        let (outcome, recorder) = explained(&drawn.request, &grid);
+        let (outcome, recorder) = place_with_recorder(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);
         for verdict in &recorder.verdicts {
             let component = verdict.component.0 as usize;
@@ -103,7 +105,7 @@ proptest! {
             }
         }
         if let Err(refusal) = &outcome {
-            prop_assert_eq!(refusal, &nearest(&recorder, refusal.component));
+            prop_assert_eq!(refusal, &nearest_refusal(&recorder, refusal.component));
         }
         let chosen = recorder.verdicts.iter().filter(|v| v.outcome == SiteSuitability::Chosen).count();
         prop_assert!(outcome.is_err() || chosen == drawn.request.components().len());
@@ -118,20 +120,20 @@ proptest! {
     ) {
         let coupled = |part: &ComponentRequest| !part.avoid.is_empty() && !part.inputs.is_empty();
         prop_assume!(!drawn.request.components().iter().any(coupled));
-        let drawn = if splits { drawn.split_under(POLICIES[policy], 1) } else { drawn.under(POLICIES[policy]) };
-        let (_, recorder) = explained(&drawn.request, &drawn.grid());
+        let drawn = if splits { drawn.with_split_policy(POLICIES[policy], 1) } else { drawn.with_policy(POLICIES[policy]) };
+        let (_, recorder) = place_with_recorder(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
             let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
             if reasons.iter().all(is_no_split) {
                 continue;
             }
-            let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
+            let codes: BTreeSet<ReasonCode> = reasons.iter().map(code_to_lift).collect();
             let without = |kept: Option<ReasonCode>| {
                 let mut changed = drawn.clone();
                 for &code in codes.iter().filter(|&&code| Some(code) != kept) {
-                    lift(&mut changed, index, code, reasons);
+                    lift_reasons(&mut changed, index, code, reasons);
                 }
-                admitted(&changed, index)
+                is_admitted(&changed, index)
             };
             prop_assert!(without(None), "{}: {reasons:?}", verdict.site);
             for &code in &codes {
@@ -143,8 +145,8 @@ proptest! {
     /// A site that Close-to-Files knows no pair of: the pair opens it, if nothing else is in
     /// the way.
     #[test]
-    fn a_pair_that_is_missing_from_the_history_opens_its_site(drawn in drawn(1..2)) {
-        let request = under("close-to-files", &drawn.request);
+    fn a_pair_that_is_missing_from_the_history_opens_its_site(drawn in any_scene(1..2)) {
+        let request = with_policy("close-to-files", &drawn.request);
         let grid = drawn.grid();
         let with = |history: &mut SitePairHistory| {
             let mut recorder = VerdictRecorder::default();
@@ -180,14 +182,14 @@ proptest! {
         prop_assume!(min <= total);
         let bounds = FlexibleBounds { min_component_size: min, max_components: Some(most), splits: vec![] };
         for policy in POLICIES.iter().filter(|policy| policy.serves(&RequestType::Flexible(bounds.clone()))) {
-            let request = flexible(policy.name(), total, bounds.clone());
+            let request = flexible_request(policy.name(), total, bounds.clone());
             let grid_of = |more: u32| {
                 let mut left: Vec<u32> = idle.clone();
                 let largest = (0..left.len()).max_by_key(|&at| (left[at], usize::MAX - at)).unwrap();
                 left[largest] += more;
-                grid(NAMES.iter().zip(left).map(|(name, idle)| site(name, idle)))
+                grid(NAMES.iter().zip(left).map(|(name, idle)| open_site(name, idle)))
             };
-            let Err(refusal) = placed(&request, &grid_of(0)) else { continue };
+            let Err(refusal) = place_on_grid(&request, &grid_of(0)) else { continue };
             let RefusalReason::NoSplit { usable, .. } = refusal.reason else { continue };
             let mut left: Vec<u32> = idle.clone();
             left.sort_unstable_by(|a, b| b.cmp(a));
@@ -197,8 +199,8 @@ proptest! {
                 // Enough is idle, but so many components cannot each have the least.
                 continue;
             }
-            prop_assert!(placed(&request, &grid_of(missing)).is_ok(), "{missing} more would do");
-            prop_assert!(placed(&request, &grid_of(missing - 1)).is_err(), "less would do");
+            prop_assert!(place_on_grid(&request, &grid_of(missing)).is_ok(), "{missing} more would do");
+            prop_assert!(place_on_grid(&request, &grid_of(missing - 1)).is_err(), "less would do");
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::judge::PlacementJudge;
-use super::policies::plan;
+use super::policies::expected_plan;
 use super::scenes::scenes;
 use crate::placement::*;
 
@@ -19,9 +19,9 @@ proptest! {
         let mut judge = PlacementJudge::new(&scene.grid, history.clone(), &scene.jobs[0]);
         for (number, asked) in scene.jobs.iter().enumerate() {
             if number > 0 {
-                judge.go_on(asked);
+                judge.begin_next_request(asked);
             }
-            let request = asked.request();
+            let request = asked.build_request();
             let watched = {
                 let mut recorder = VerdictRecorder::default();
                 let mut context = PlacementContext {
@@ -40,11 +40,11 @@ proptest! {
             };
             let told = try_to_place(&request, &mut context);
             prop_assert_eq!(&watched, &told, "watched, it decides otherwise");
-            let expected = plan(&mut judge, told.as_ref().ok());
+            let expected = expected_plan(&mut judge, told.as_ref().ok());
             prop_assert_eq!(told.map_err(|refusal| refusal.component), expected);
             for at in judge.sites() {
-                prop_assert_eq!(i64::from(remaining.processors()[at]), judge.left(at, "processors"));
-                prop_assert_eq!(remaining.other(at, "gpus") as i64, judge.left(at, "gpus"));
+                prop_assert_eq!(i64::from(remaining.processors()[at]), judge.count_left(at, "processors"));
+                prop_assert_eq!(remaining.other_resource_left(at, "gpus") as i64, judge.count_left(at, "gpus"));
             }
             prop_assert_eq!(&history, &judge.history);
         }
@@ -54,8 +54,8 @@ proptest! {
     fn a_job_is_accepted_exactly_if_the_sites_could_ever_hold_it(scene in scenes()) {
         let sites: Vec<&GridSite> = scene.grid.sites().iter().collect();
         for asked in &scene.jobs {
-            let told = check_placeable(&asked.request(), &scene.grid);
-            prop_assert_eq!(told.is_ok(), asked.ever(&sites), "{:?}", told);
+            let told = check_placeable(&asked.build_request(), &scene.grid);
+            prop_assert_eq!(told.is_ok(), asked.is_ever_placeable(&sites), "{:?}", told);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::judge::{PlacementJudge, SubmittedRequest};
-use super::map_model::{cover, in_order, takers};
+use super::map_model::{sites_in_bid_order, sites_with_room, split_in_bid_order};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::FlexibleBounds;
 use crate::placed::{Placement, PlacementRule};
@@ -16,28 +16,28 @@ type ExpectedPolicy<'p> = dyn FnMut(&PlacementJudge<'_>, usize) -> Option<Expect
 
 /// The plan for the request whose turn it is, or the first component without a site. `told`: the
 /// plan that was made, for of equally well connected splits each will do.
-pub(super) fn plan(
+pub(super) fn expected_plan(
     judge: &mut PlacementJudge<'_>,
     told: Option<&PlacementPlan>,
 ) -> Result<PlacementPlan, ComponentIndex> {
     match judge.asked.bounds().cloned() {
-        Some(bounds) if bounds.splits.is_empty() => split(judge, &bounds, told),
-        Some(bounds) => first_split(judge, &bounds.splits),
+        Some(bounds) if bounds.splits.is_empty() => place_split(judge, &bounds, told),
+        Some(bounds) => place_first_split(judge, &bounds.splits),
         None => {
             let before = judge.clone();
-            let chosen = rigid(judge)?;
+            let chosen = place_rigid(judge)?;
             Ok(before.plan_of(&chosen))
         }
     }
 }
 
-fn rigid(judge: &mut PlacementJudge<'_>) -> Result<Vec<ExpectedChoice>, ComponentIndex> {
-    let order = by_left(judge);
+fn place_rigid(judge: &mut PlacementJudge<'_>) -> Result<Vec<ExpectedChoice>, ComponentIndex> {
+    let order = sites_by_processors_left(judge);
     match (judge.asked.policy, judge.parts.len()) {
         ("close-to-files", _) => {
             let mut learned = Vec::new();
             let chosen = place_each(judge, &mut |judge, part| {
-                let choice = close_to_files(judge, part, &learned);
+                let choice = choose_close_to_files(judge, part, &learned);
                 if let Some((at, Some(_), _)) = choice {
                     learned.extend(
                         judge
@@ -54,21 +54,28 @@ fn rigid(judge: &mut PlacementJudge<'_>) -> Result<Vec<ExpectedChoice>, Componen
             }
             Ok(chosen)
         }
-        ("mrs", _) => place_each(judge, &mut first_of(&takers(judge), PlacementRule::Nearest)),
-        ("worst-fit", _) | (_, 1) => place_each(judge, &mut worst_fit),
-        ("cluster-minimization", _) => {
-            place_each(judge, &mut first_of(&order, PlacementRule::FirstInOrder))
-        }
+        ("mrs", _) => place_each(
+            judge,
+            &mut choose_first_of(&sites_with_room(judge), PlacementRule::Nearest),
+        ),
+        ("worst-fit", _) | (_, 1) => place_each(judge, &mut choose_worst_fit),
+        ("cluster-minimization", _) => place_each(
+            judge,
+            &mut choose_first_of(&order, PlacementRule::FirstInOrder),
+        ),
         ("connected-cluster-minimization", _) => {
-            let order = connected(judge, &order);
-            place_each(judge, &mut first_of(&order, PlacementRule::BestConnected))
+            let order = connected_site_order(judge, &order);
+            place_each(
+                judge,
+                &mut choose_first_of(&order, PlacementRule::BestConnected),
+            )
         }
         (other, _) => panic!("no rule for {other}"),
     }
 }
 
 /// The largest first, equal ones in the order of the request.
-fn by_size(judge: &PlacementJudge<'_>) -> Vec<usize> {
+fn parts_by_size(judge: &PlacementJudge<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..judge.parts.len()).collect();
     order.sort_by_key(|part| Reverse(judge.parts[*part].resources.processors));
     order
@@ -81,7 +88,7 @@ fn place_each(
 ) -> Result<Vec<ExpectedChoice>, ComponentIndex> {
     let before = judge.clone();
     let mut chosen = vec![(0, None, PlacementRule::NamedSite); judge.parts.len()];
-    for part in by_size(judge) {
+    for part in parts_by_size(judge) {
         let choice = match &judge.parts[part].site {
             None => pick(judge, part),
             Some(named) => {
@@ -90,7 +97,7 @@ fn place_each(
                     .find(|at| judge.grid.sites()[*at].name == *named);
                 let at = at.filter(|at| judge.is_open(part, *at));
                 let is_paired = judge.asked.policy == "close-to-files";
-                let from = |at| judge.pair(part, at, &[]).filter(|_| is_paired);
+                let from = |at| judge.best_file_site(part, at, &[]).filter(|_| is_paired);
                 at.map(|at| (at, from(at).map(|(_, from)| from), PlacementRule::NamedSite))
             }
         };
@@ -99,8 +106,8 @@ fn place_each(
             return Err(ComponentIndex(part as u32));
         };
         let used = judge.parts[part].resources.clone();
-        let needs = judge.needs(part, choice.0);
-        judge.take(choice.0, used, needs);
+        let needs = judge.needed_contents(part, choice.0);
+        judge.take_for_component(choice.0, used, needs);
         chosen[part] = choice;
     }
     Ok(chosen)
@@ -132,20 +139,20 @@ impl PlacementJudge<'_> {
 }
 
 /// Sites by decreasing processors left, then by name.
-fn by_left(judge: &PlacementJudge<'_>) -> Vec<usize> {
+fn sites_by_processors_left(judge: &PlacementJudge<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = judge.sites().collect();
-    order.sort_by_key(|at| Reverse(judge.left(*at, "processors")));
+    order.sort_by_key(|at| Reverse(judge.count_left(*at, "processors")));
     order
 }
 
-fn worst_fit(judge: &PlacementJudge<'_>, part: usize) -> Option<ExpectedChoice> {
-    let site = by_left(judge)
+fn choose_worst_fit(judge: &PlacementJudge<'_>, part: usize) -> Option<ExpectedChoice> {
+    let site = sites_by_processors_left(judge)
         .into_iter()
         .find(|at| judge.is_open(part, *at));
     site.map(|at| (at, None, PlacementRule::MostLeft))
 }
 
-fn first_of(
+fn choose_first_of(
     order: &[usize],
     rule: PlacementRule,
 ) -> impl FnMut(&PlacementJudge<'_>, usize) -> Option<ExpectedChoice> + '_ {
@@ -157,31 +164,31 @@ fn first_of(
 
 /// The first site by name that has its files; else the known pair over which they arrive first,
 /// equal ones by more left, then execution site, then file site; without input as Worst-Fit.
-fn close_to_files(
+fn choose_close_to_files(
     judge: &PlacementJudge<'_>,
     part: usize,
     learned: &[(usize, usize)],
 ) -> Option<ExpectedChoice> {
-    if !judge.parts[part].reads_files() {
-        return worst_fit(judge, part);
+    if !judge.parts[part].needs_files() {
+        return choose_worst_fit(judge, part);
     }
     if let Some(at) = judge
         .sites()
-        .find(|at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none())
+        .find(|at: &usize| judge.is_open(part, *at) && judge.missing_bytes(part, *at).is_none())
     {
         return Some((at, None, PlacementRule::AtFiles));
     }
     let pairs = judge.sites().filter_map(|at| {
         // Those after a component may use what it adds to the table.
         let pair = judge
-            .pair(part, at, learned)
+            .best_file_site(part, at, learned)
             .map(|(time, from)| (time, Some(from)));
         let is_open = match pair {
             Some(_) => judge.is_open_but_for_pairs(part, at),
             None => judge.is_open(part, at),
         };
-        let (time, from) = pair.or_else(|| Some((judge.times(part, at)?, None)))?;
-        is_open.then_some((time, Reverse(judge.left(at, "processors")), at, from))
+        let (time, from) = pair.or_else(|| Some((judge.transfer_time(part, at)?, None)))?;
+        is_open.then_some((time, Reverse(judge.count_left(at, "processors")), at, from))
     });
     pairs
         .min()
@@ -190,9 +197,9 @@ fn close_to_files(
 
 /// The sites that the connected Cluster Minimization fills, in this order: those of Cluster
 /// Minimization itself, or grown from one site, or of all sets the one that is connected best.
-fn connected(judge: &PlacementJudge<'_>, order: &[usize]) -> Vec<usize> {
-    let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest(group)));
-    let mut pick = first_of(order, PlacementRule::FirstInOrder);
+fn connected_site_order(judge: &PlacementJudge<'_>, order: &[usize]) -> Vec<usize> {
+    let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest_link(group)));
+    let mut pick = choose_first_of(order, PlacementRule::FirstInOrder);
     let plain = place_each(&mut judge.clone(), &mut pick)
         .ok()
         .map(|chosen| {
@@ -204,19 +211,19 @@ fn connected(judge: &PlacementJudge<'_>, order: &[usize]) -> Vec<usize> {
         });
     let most = plain.as_ref().map_or(usize::MAX, Vec::len);
     let seeds = order.iter().filter(|_| most > 1);
-    let grown = seeds.filter_map(|seed| grow(judge, order, *seed, most));
+    let grown = seeds.filter_map(|seed| grow_group(judge, order, *seed, most));
     let known = plain.into_iter().chain(grown).min_by_key(rank);
     let Some(known) = known else {
         return order.to_vec();
     };
-    let better = sets(order, known.len())
+    let better = site_sets(order, known.len())
         .into_iter()
         .filter(|set| rank(set) < rank(&known));
     better
         .filter(|set: &Vec<usize>| {
             place_each(
                 &mut judge.clone(),
-                &mut first_of(set, PlacementRule::FirstInOrder),
+                &mut choose_first_of(set, PlacementRule::FirstInOrder),
             )
             .is_ok()
         })
@@ -226,7 +233,7 @@ fn connected(judge: &PlacementJudge<'_>, order: &[usize]) -> Vec<usize> {
 
 /// Begins with a site that takes the largest component; where none takes one, of those that do
 /// the one joins that is connected best.
-fn grow(
+fn grow_group(
     judge: &PlacementJudge<'_>,
     order: &[usize],
     seed: usize,
@@ -234,22 +241,23 @@ fn grow(
 ) -> Option<Vec<usize>> {
     let mut trial = judge.clone();
     let mut group = vec![seed];
-    for (done, part) in by_size(judge).into_iter().enumerate() {
+    for (done, part) in parts_by_size(judge).into_iter().enumerate() {
         let mut site = group.iter().copied().find(|at| trial.is_open(part, *at));
         if site.is_none() && done > 0 && group.len() < most {
             let open = order.iter().copied().filter(|at| trial.is_open(part, *at));
-            site = open
-                .min_by_key(|at: &usize| Reverse(judge.slowest(&[&group[..], &[*at]].concat())));
+            site = open.min_by_key(|at: &usize| {
+                Reverse(judge.slowest_link(&[&group[..], &[*at]].concat()))
+            });
             group.extend(site);
         }
         let used = trial.parts[part].resources.clone();
-        trial.take(site?, used, trial.needs(part, site?));
+        trial.take_for_component(site?, used, trial.needed_contents(part, site?));
     }
     Some(group)
 }
 
 /// All sets of at most so many of these, those that begin with the first of them first.
-fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
+fn site_sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
     let masks = (1_u32..1 << order.len()).filter(|mask| mask.count_ones() as usize <= most);
     let set = |mask| {
         (0..order.len())
@@ -266,18 +274,25 @@ fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
 
 /// The first allowed split that Cluster Minimization places, or the same on the sites in the
 /// order of their bids; the preferred one is refused.
-fn first_split(
+fn place_first_split(
     judge: &mut PlacementJudge<'_>,
     splits: &[Vec<u32>],
 ) -> Result<PlacementPlan, ComponentIndex> {
     let bids = judge.asked.policy == "mrs";
     let mut refused = None;
-    let order = if bids { takers(judge) } else { by_left(judge) };
+    let order = if bids {
+        sites_with_room(judge)
+    } else {
+        sites_by_processors_left(judge)
+    };
     for sizes in splits {
         let mut before = judge.clone();
-        before.parts = judge.asked.split(sizes);
+        before.parts = judge.asked.split_components(sizes);
         let mut trial = before.clone();
-        match place_each(&mut trial, &mut first_of(&order, PlacementRule::FirstSplit)) {
+        match place_each(
+            &mut trial,
+            &mut choose_first_of(&order, PlacementRule::FirstSplit),
+        ) {
             Err(component) => refused = refused.or(Some(component)),
             Ok(chosen) => {
                 *judge = trial;
@@ -294,31 +309,32 @@ fn first_split(
 
 /// The fewest sites that take the total, the largest or the best connected: each gets the
 /// minimum, then the rest goes to the first as far as it takes it, and so on.
-fn split(
+fn place_split(
     judge: &mut PlacementJudge<'_>,
     bounds: &FlexibleBounds,
     told: Option<&PlacementPlan>,
 ) -> Result<PlacementPlan, ComponentIndex> {
     let asked: &SubmittedRequest = judge.asked;
     let open = judge.sites().filter(|at| judge.is_open(0, *at));
-    let offer = |at| asked.most_at(&judge.grid.sites()[at], |kind| judge.left(at, kind));
-    let offers = open.map(|at| (at, judge.with_space(at, offer(at))));
+    let offer =
+        |at| asked.max_processors_at(&judge.grid.sites()[at], |kind| judge.count_left(at, kind));
+    let offers = open.map(|at| (at, judge.processors_with_staging_room(at, offer(at))));
     let mut offers: Vec<(usize, i64)> = offers
         .filter(|(_, most)| *most >= i64::from(bounds.min_component_size))
         .collect();
     offers.sort_by_key(|(_, most)| Reverse(*most));
     let most: Vec<i64> = offers.iter().map(|(_, most)| *most).collect();
-    let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;
+    let count = asked.fewest_sites(bounds, &most).ok_or(ComponentIndex(0))?;
     let total = asked.parts[0].resources.processors;
     let (rule, group) = match asked.policy {
         "mrs" => (
             PlacementRule::Nearest,
-            nearest(judge, &offers, bounds, total.into()),
+            split_over_nearest(judge, &offers, bounds, total.into()),
         ),
         "flexible-cluster-minimization" => (PlacementRule::LargestFilled, offers[..count].to_vec()),
         _ => (
             PlacementRule::BestConnected,
-            best_connected(judge, &offers, count, total.into(), told),
+            split_over_best_connected(judge, &offers, count, total.into(), told),
         ),
     };
     let min = bounds.min_component_size;
@@ -330,13 +346,13 @@ fn split(
     for (at, most) in group {
         let more = rest.min(most as u32 - min);
         let own = min + more;
-        let placement = before.placement(0, at, None, Some(asked.part(given, own)));
+        let placement = before.placement(0, at, None, Some(asked.file_part(given, own)));
         let copies = placement
             .sources
             .iter()
             .map(|source| source.content)
             .collect();
-        judge.take(at, asked.share(own), copies);
+        judge.take_for_component(at, asked.resource_share(own), copies);
         placements.push(Placement {
             share: Some(own),
             ..placement
@@ -347,13 +363,13 @@ fn split(
     Ok(before.plan_by(rule, placements))
 }
 
-fn nearest(
+fn split_over_nearest(
     judge: &PlacementJudge<'_>,
     offers: &[(usize, i64)],
     bounds: &FlexibleBounds,
     total: i64,
 ) -> Vec<(usize, i64)> {
-    let order = in_order(judge, offers.iter().map(|(at, _)| *at).collect());
+    let order = sites_in_bid_order(judge, offers.iter().map(|(at, _)| *at).collect());
     let offers: Vec<(usize, i64)> = order
         .iter()
         .filter_map(|at: &usize| offers.iter().find(|(other, _)| other == at).copied())
@@ -361,12 +377,12 @@ fn nearest(
     let most = bounds
         .max_components
         .map_or(usize::MAX, |most| most as usize);
-    cover(&offers, total, bounds.min_component_size.into(), most).unwrap()
+    split_in_bid_order(&offers, total, bounds.min_component_size.into(), most).unwrap()
 }
 
 /// The sites of the plan that was made, if no set of so many that takes the total is connected
 /// better; else one that is.
-fn best_connected(
+fn split_over_best_connected(
     judge: &PlacementJudge<'_>,
     offers: &[(usize, i64)],
     count: usize,
@@ -375,14 +391,18 @@ fn best_connected(
 ) -> Vec<(usize, i64)> {
     let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).unwrap().1;
     let order: Vec<usize> = offers.iter().map(|(at, _)| *at).collect();
-    let sets: Vec<Vec<usize>> = sets(&order, count)
+    let sets: Vec<Vec<usize>> = site_sets(&order, count)
         .into_iter()
         .filter(|set: &Vec<usize>| {
             set.len() == count && set.iter().map(offered).sum::<i64>() >= total
         })
         .collect();
-    let fastest = sets.iter().map(|set| judge.slowest(set)).max().unwrap();
-    let mut best = sets.iter().filter(|set| judge.slowest(set) == fastest);
+    let fastest = sets
+        .iter()
+        .map(|set| judge.slowest_link(set))
+        .max()
+        .unwrap();
+    let mut best = sets.iter().filter(|set| judge.slowest_link(set) == fastest);
     let set = best
         .clone()
         .find(|set: &&Vec<usize>| {

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use crate::acquisition::{Partition, PartitionAccount, SitePartitions};
 use crate::job::spec::OverrideScope;
-use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
+use crate::placement::testing::{
+    grid, place_on_grid, place_with_recorder, request, site_name, site_with_resources,
+};
 use crate::placement::unplaceable::check_holds_all;
 use crate::placement::{
-    ComponentRequest, GridSite, PlacementRequest, RefusalReason, SiteProperties, rank_to_reserve,
+    ComponentRequest, GridSite, PlacementRequest, RefusalReason, SiteProperties,
+    rank_reservable_sites,
 };
 use crate::resources::Resources;
 
-fn gpus(processors: u32, gpus: u64) -> Resources {
+fn processors_and_gpus(processors: u32, gpus: u64) -> Resources {
     Resources {
         processors,
         others: [("gpus".into(), gpus)].into(),
@@ -20,8 +23,8 @@ fn gpus(processors: u32, gpus: u64) -> Resources {
 
 /// A site of 64 processors in its own partition, so many of them idle, and of 16 with 8 GPUs in
 /// another, `gpu`.
-fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
-    let site = site_of(
+fn site_with_gpu_partition(idle: u32, idle_of_gpu: u32) -> GridSite {
+    let site = site_with_resources(
         "Delft",
         Resources::processors(64),
         Resources::processors(idle),
@@ -36,7 +39,7 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
     };
     let partitions = [
         ("normal".into(), partition(Resources::processors(64))),
-        ("gpu".into(), partition(gpus(16, 8))),
+        ("gpu".into(), partition(processors_and_gpus(16, 8))),
     ];
     let lanes = SitePartitions {
         own,
@@ -46,7 +49,7 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
     let shape = site.shape.as_deref().cloned().unwrap();
     let idle_in = [
         ("normal".into(), Resources::processors(idle)),
-        ("gpu".into(), gpus(idle_of_gpu, 8)),
+        ("gpu".into(), processors_and_gpus(idle_of_gpu, 8)),
     ];
     GridSite {
         shape: Some(Arc::new(SiteProperties {
@@ -59,7 +62,7 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
 }
 
 /// Components that need this, each in `partition` if that is named.
-fn job(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
+fn request_in_partition(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
     let lane = |name: &str| PartitionAccount {
         partition: Some(name.into()),
         account: None,
@@ -78,16 +81,34 @@ fn job(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
 
 #[test]
 fn what_a_component_may_ask_for_is_what_its_partition_has() {
-    let site = delft(64, 16);
-    let could = |partition, need| check_holds_all(&job(partition, &[need]), &[&site]).is_ok();
-    assert!(could(Some("gpu"), gpus(2, 2)) && could(Some("normal,gpu"), gpus(64, 8)));
-    assert!(!could(None, gpus(2, 2)), "the site's own has none");
+    let site = site_with_gpu_partition(64, 16);
+    let could = |partition, need| {
+        check_holds_all(&request_in_partition(partition, &[need]), &[&site]).is_ok()
+    };
     assert!(
-        !could(Some("normal"), gpus(2, 2)),
+        could(Some("gpu"), processors_and_gpus(2, 2))
+            && could(Some("normal,gpu"), processors_and_gpus(64, 8))
+    );
+    assert!(
+        !could(None, processors_and_gpus(2, 2)),
+        "the site's own has none"
+    );
+    assert!(
+        !could(Some("normal"), processors_and_gpus(2, 2)),
         "which is the same by its name"
     );
-    assert!(!could(Some("gpu"), gpus(2, 9)) && !could(Some("gpu"), gpus(17, 1)));
-    let both = job(Some("gpu"), &[gpus(16, 8), gpus(16, 8), gpus(16, 8)]);
+    assert!(
+        !could(Some("gpu"), processors_and_gpus(2, 9))
+            && !could(Some("gpu"), processors_and_gpus(17, 1))
+    );
+    let both = request_in_partition(
+        Some("gpu"),
+        &[
+            processors_and_gpus(16, 8),
+            processors_and_gpus(16, 8),
+            processors_and_gpus(16, 8),
+        ],
+    );
     assert!(
         check_holds_all(&both, &[&site]).is_ok(),
         "none of it is the site's own"
@@ -97,11 +118,15 @@ fn what_a_component_may_ask_for_is_what_its_partition_has() {
 #[test]
 fn what_is_idle_to_a_component_is_idle_in_its_partition() {
     let fits = |own, gpu, partition, needs: &[Resources]| {
-        placed(&job(partition, needs), &grid([delft(own, gpu)])).map_err(|refusal| refusal.reason)
+        place_on_grid(
+            &request_in_partition(partition, needs),
+            &grid([site_with_gpu_partition(own, gpu)]),
+        )
+        .map_err(|refusal| refusal.reason)
     };
-    assert!(fits(0, 16, Some("gpu"), &[gpus(16, 8)]).is_ok());
+    assert!(fits(0, 16, Some("gpu"), &[processors_and_gpus(16, 8)]).is_ok());
     assert!(fits(64, 16, None, &[Resources::processors(64)]).is_ok());
-    let refused = fits(64, 4, Some("gpu"), &[gpus(8, 1)]).unwrap_err();
+    let refused = fits(64, 4, Some("gpu"), &[processors_and_gpus(8, 1)]).unwrap_err();
     let RefusalReason::NotEnoughIdle {
         needed: 8,
         idle: 4,
@@ -119,14 +144,19 @@ fn what_is_idle_to_a_component_is_idle_in_its_partition() {
 
 #[test]
 fn a_site_promises_what_its_own_partition_has_and_no_other() {
-    let mut site = delft(0, 16);
+    let mut site = site_with_gpu_partition(0, 16);
     let shape = site.shape.as_deref().cloned().unwrap();
     site.shape = Some(Arc::new(SiteProperties {
         reservations: true,
         ..shape
     }));
     let at = grid([site]);
-    let asked = |partition| rank_to_reserve(&job(partition, &[Resources::processors(8)]), &at);
+    let asked = |partition| {
+        rank_reservable_sites(
+            &request_in_partition(partition, &[Resources::processors(8)]),
+            &at,
+        )
+    };
     assert_eq!(asked(None).len(), 1);
     assert_eq!(
         asked(Some("normal")).len(),
@@ -138,11 +168,15 @@ fn a_site_promises_what_its_own_partition_has_and_no_other() {
 
 #[test]
 fn components_of_one_partition_share_what_is_idle_there() {
-    let two = [gpus(8, 4), gpus(8, 4)];
-    let three = [gpus(8, 4), gpus(4, 4), gpus(4, 4)];
-    let at = grid([delft(0, 16)]);
-    assert!(placed(&job(Some("gpu"), &two), &at).is_ok());
-    let (refused, _) = explained(&job(Some("gpu"), &three), &at);
+    let two = [processors_and_gpus(8, 4), processors_and_gpus(8, 4)];
+    let three = [
+        processors_and_gpus(8, 4),
+        processors_and_gpus(4, 4),
+        processors_and_gpus(4, 4),
+    ];
+    let at = grid([site_with_gpu_partition(0, 16)]);
+    assert!(place_on_grid(&request_in_partition(Some("gpu"), &two), &at).is_ok());
+    let (refused, _) = place_with_recorder(&request_in_partition(Some("gpu"), &three), &at);
     let said = refused.unwrap_err().reason.to_string();
     assert_eq!(
         said,

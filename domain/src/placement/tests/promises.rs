@@ -16,7 +16,7 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 const HOUR: u64 = 3_600_000;
 
 /// A site where so many are idle, and so many of them left from so many hours on.
-fn promising(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
+fn site_with_reservations_later(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
     let ebbs: Vec<IdleDrop> = ebbs
         .iter()
         .map(|(hours, left): &(u64, u32)| IdleDrop {
@@ -27,30 +27,30 @@ fn promising(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
         .collect();
     GridSite {
         ebbs: ebbs.into(),
-        ..site(name, idle)
+        ..open_site(name, idle)
     }
 }
 
-fn lasting(sizes_of: &[u32], hours: u64) -> PlacementRequest {
-    sizes(sizes_of).with_lasts(DurationMs(hours * HOUR))
+fn request_lasting_hours(sizes_of: &[u32], hours: u64) -> PlacementRequest {
+    request_of_sizes(sizes_of).with_holding_time(DurationMs(hours * HOUR))
 }
 
 #[test]
 fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
-    let grid = grid([promising("Delft", 16, &[(2, 4)])]);
+    let grid = grid([site_with_reservations_later("Delft", 16, &[(2, 4)])]);
     assert_eq!(
-        sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()),
+        sites_of(&place_on_grid(&request_lasting_hours(&[12], 1), &grid).unwrap()),
         ["Delft"]
     );
     assert_eq!(
-        sites_of(&placed(&lasting(&[4], 30), &grid).unwrap()),
+        sites_of(&place_on_grid(&request_lasting_hours(&[4], 30), &grid).unwrap()),
         ["Delft"]
     );
-    let (refused, recorder) = explained(&lasting(&[12], 3), &grid);
+    let (refused, recorder) = place_with_recorder(&request_lasting_hours(&[12], 3), &grid);
     let reason = RefusalReason::Reserved {
         resource: "processors".into(),
         needed: 12,
-        lasts: DurationMs(3 * HOUR).max(lasting(&[12], 3).holding_time()),
+        lasts: DurationMs(3 * HOUR).max(request_lasting_hours(&[12], 3).holding_time()),
         from: Timestamp(9 * HOUR),
         after: DurationMs(2 * HOUR),
         reserved: 12,
@@ -71,21 +71,24 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
 
 #[test]
 fn a_long_job_goes_where_nothing_is_promised() {
-    let grid = grid([promising("Delft", 100, &[(2, 4)]), site("Leiden", 20)]);
+    let grid = grid([
+        site_with_reservations_later("Delft", 100, &[(2, 4)]),
+        open_site("Leiden", 20),
+    ]);
     assert_eq!(
-        sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()),
+        sites_of(&place_on_grid(&request_lasting_hours(&[12], 1), &grid).unwrap()),
         ["Delft"]
     );
     assert_eq!(
-        sites_of(&placed(&lasting(&[12], 3), &grid).unwrap()),
+        sites_of(&place_on_grid(&request_lasting_hours(&[12], 3), &grid).unwrap()),
         ["Leiden"]
     );
 }
 
 #[test]
 fn what_is_busy_and_promised_is_told_as_both() {
-    let grid = grid([promising("Delft", 10, &[(2, 4)])]);
-    let (_, recorder) = explained(&lasting(&[12], 3), &grid);
+    let grid = grid([site_with_reservations_later("Delft", 10, &[(2, 4)])]);
+    let (_, recorder) = place_with_recorder(&request_lasting_hours(&[12], 3), &grid);
     let SiteSuitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!("it fits")
     };
@@ -100,7 +103,7 @@ fn what_is_busy_and_promised_is_told_as_both() {
 
 #[test]
 fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
-    let grid = grid([promising("Delft", 16, &[(2, 10)])]);
+    let grid = grid([site_with_reservations_later("Delft", 16, &[(2, 10)])]);
     let mut remaining = RemainingResources::of_grid(&grid);
     let mut place = |request: &PlacementRequest| {
         let context = &mut PlacementContext {
@@ -112,23 +115,29 @@ fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
         try_to_place(request, context).is_ok()
     };
     // Six of the sixteen are promised from two hours on.
-    assert!(place(&lasting(&[4, 4], 3)));
-    assert!(!place(&lasting(&[4], 3)), "two are left for so long");
-    assert!(place(&lasting(&[2], 3)));
-    assert!(place(&lasting(&[6], 1)), "the promised ones, for an hour");
-    assert!(!place(&lasting(&[1], 1)));
+    assert!(place(&request_lasting_hours(&[4, 4], 3)));
+    assert!(
+        !place(&request_lasting_hours(&[4], 3)),
+        "two are left for so long"
+    );
+    assert!(place(&request_lasting_hours(&[2], 3)));
+    assert!(
+        place(&request_lasting_hours(&[6], 1)),
+        "the promised ones, for an hour"
+    );
+    assert!(!place(&request_lasting_hours(&[1], 1)));
     remaining.begin_request();
     assert_eq!(remaining.processors(), [0]);
 }
 
 #[test]
 fn each_reason_of_a_component_after_a_promised_one_is_told() {
-    let delft = promising("Delft", 16, &[(2, 4)]);
+    let delft = site_with_reservations_later("Delft", 16, &[(2, 4)]);
     let grid = grid([GridSite {
         ebbs: Arc::clone(&delft.ebbs),
         ..delft
     }]);
-    let (refused, recorder) = explained(&lasting(&[12, 6], 3), &grid);
+    let (refused, recorder) = place_with_recorder(&request_lasting_hours(&[12, 6], 3), &grid);
     assert!(matches!(
         refused.unwrap_err().reason,
         RefusalReason::Reserved { .. }
@@ -149,8 +158,8 @@ fn each_reason_of_a_component_after_a_promised_one_is_told() {
 #[test]
 fn lengths_that_differ_little_make_no_new_shape() {
     let lasts = |minutes: u64| {
-        sizes(&[1])
-            .with_lasts(DurationMs(minutes * 60_000))
+        request_of_sizes(&[1])
+            .with_holding_time(DurationMs(minutes * 60_000))
             .holding_time()
             .0
     };
@@ -164,7 +173,9 @@ fn lengths_that_differ_little_make_no_new_shape() {
     let all: std::collections::BTreeSet<u64> = (60..120).map(lasts).collect();
     assert!(all.len() <= 10, "{all:?}");
     assert_eq!(
-        sizes(&[1]).with_lasts(DurationMs(u64::MAX)).holding_time(),
+        request_of_sizes(&[1])
+            .with_holding_time(DurationMs(u64::MAX))
+            .holding_time(),
         DurationMs(u64::MAX)
     );
 }
@@ -179,18 +190,18 @@ proptest! {
         let sites: Vec<GridSite> = sites
             .map(|((idle, pending, first, second, ebbs), name)| {
                 let all = [(1, *first), (3, *first.min(second))];
-                let mut site = promising(name, *idle, &all[..*ebbs]);
+                let mut site = site_with_reservations_later(name, *idle, &all[..*ebbs]);
                 site.pending = Resources::processors(*pending);
                 site.quota.share = PerMillion(1_000_000 - quota * 5_000);
                 site
             })
             .collect();
-        let request = lasting(&parts, hours);
+        let request = request_lasting_hours(&parts, hours);
         let grid = grid(sites.clone());
-        let (outcome, recorder) = explained(&request, &grid);
+        let (outcome, recorder) = place_with_recorder(&request, &grid);
         for site in &sites {
-            let lasting = site.usable_for(request.holding_time()).unwrap_or_else(|| site.usable());
-            let plan = outcome.iter().flat_map(|plan| request.used_by_plan(plan));
+            let lasting = site.usable_resources_for(request.holding_time()).unwrap_or_else(|| site.usable_resources());
+            let plan = outcome.iter().flat_map(|plan| request.resources_of_plan(plan));
             let taken = plan.filter(|(name, _)| *name == site.name).map(|(_, r)| r.processors);
             prop_assert!(taken.sum::<u32>() <= lasting.processors);
         }
@@ -212,10 +223,10 @@ proptest! {
                     other => panic!("not drawn: {other}"),
                 }
             }
-            let whole = lasting(&[parts[verdict.component.0 as usize]], hours);
+            let whole = request_lasting_hours(&[parts[verdict.component.0 as usize]], hours);
             let others: Vec<_> = reasons.iter().map(RefusalReason::code).collect();
             let lifted = super::super::testing::grid([site]);
-            prop_assert!(placed(&whole, &lifted).is_ok(), "{others:?}");
+            prop_assert!(place_on_grid(&whole, &lifted).is_ok(), "{others:?}");
             prop_assert!(others.len() == 1 || others.is_sorted_by(|a, b| a > b), "{others:?}");
         }
     }

@@ -6,7 +6,7 @@ use crate::placed::ReasonCode;
 use crate::placed::ReasonCode::*;
 
 /// What comes after a code: one that is new does not compile here before it has its place.
-fn after(code: ReasonCode) -> Option<ReasonCode> {
+fn next_code(code: ReasonCode) -> Option<ReasonCode> {
     match code {
         NotEnoughIdle => Some(Reserved),
         Reserved => Some(QuotaReached),
@@ -50,7 +50,7 @@ fn after(code: ReasonCode) -> Option<ReasonCode> {
 #[test]
 fn all_codes_are_listed_once_in_their_order() {
     let listed: Vec<ReasonCode> =
-        std::iter::successors(Some(NotEnoughIdle), |code| after(*code)).collect();
+        std::iter::successors(Some(NotEnoughIdle), |code| next_code(*code)).collect();
     assert_eq!(ReasonCode::ALL.to_vec(), listed);
     assert!(listed.is_sorted(), "the order ranks reasons");
     let names: BTreeSet<&str> = listed.iter().map(|code| code.as_str()).collect();

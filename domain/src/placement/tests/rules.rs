@@ -14,12 +14,15 @@ use crate::queue::{
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
-fn ruled(request: &PlacementRequest, grid: &GridSnapshot) -> (String, PlacementRule) {
-    let by = placed(request, grid).unwrap().placed_by(None);
+fn placed_site_and_rule(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> (String, PlacementRule) {
+    let by = place_on_grid(request, grid).unwrap().placed_by(None);
     (by.policy.to_string(), by.rule)
 }
 
-fn reading(size: u32, input: Content) -> ComponentRequest {
+fn component_reading(size: u32, input: Content) -> ComponentRequest {
     ComponentRequest {
         inputs: [input].into(),
         ..ComponentRequest::of_resources(Resources::processors(size))
@@ -28,8 +31,8 @@ fn reading(size: u32, input: Content) -> ComponentRequest {
 
 #[test]
 fn a_plan_names_its_policy_and_the_rule_that_chose() {
-    let three = grid([site("A", 20), site("B", 18), site("C", 16)]);
-    let parts = sizes(&[10, 9, 8]);
+    let three = grid([open_site("A", 20), open_site("B", 18), open_site("C", 16)]);
+    let parts = request_of_sizes(&[10, 9, 8]);
     let splits = FlexibleBounds {
         splits: vec![vec![30], vec![15, 15]],
         ..FlexibleBounds::default()
@@ -38,54 +41,70 @@ fn a_plan_names_its_policy_and_the_rule_that_chose() {
     let rows = [
         (parts.clone(), "worst-fit", PlacementRule::MostLeft),
         (
-            under("close-to-files", &parts),
+            with_policy("close-to-files", &parts),
             "close-to-files",
             PlacementRule::MostLeft,
         ),
         (
-            under("cluster-minimization", &parts),
+            with_policy("cluster-minimization", &parts),
             "cluster-minimization",
             PlacementRule::FirstInOrder,
         ),
         (
-            under("connected-cluster-minimization", &parts),
+            with_policy("connected-cluster-minimization", &parts),
             "connected-cluster-minimization",
             PlacementRule::BestConnected,
         ),
         (
-            flexible("flexible-cluster-minimization", 30, free.clone()),
+            flexible_request("flexible-cluster-minimization", 30, free.clone()),
             "flexible-cluster-minimization",
             PlacementRule::LargestFilled,
         ),
         (
-            flexible("flexible-cluster-minimization", 30, splits),
+            flexible_request("flexible-cluster-minimization", 30, splits),
             "flexible-cluster-minimization",
             PlacementRule::FirstSplit,
         ),
         (
-            flexible("connected-flexible-cluster-minimization", 30, free),
+            flexible_request("connected-flexible-cluster-minimization", 30, free),
             "connected-flexible-cluster-minimization",
             PlacementRule::BestConnected,
         ),
     ];
     for (request, policy, rule) in rows {
-        assert_eq!(ruled(&request, &three), (policy.to_owned(), rule));
+        assert_eq!(
+            placed_site_and_rule(&request, &three),
+            (policy.to_owned(), rule)
+        );
     }
 }
 
 #[test]
 fn close_to_files_tells_whether_it_runs_where_the_file_is_or_brings_it() {
     let at = |idle: u32| {
-        let sites = [site("A", idle), site("B", 30)];
-        grid_with(sites, &[(file(1, 4), "A")], &[("A", "B", 100)])
+        let sites = [open_site("A", idle), open_site("B", 30)];
+        grid_with(
+            sites,
+            &[(content_of_gigabytes(1, 4), "A")],
+            &[("A", "B", 100)],
+        )
     };
-    let one = under("close-to-files", &request(vec![reading(8, file(1, 4))]));
-    assert_eq!(ruled(&one, &at(8)).1, PlacementRule::AtFiles);
-    assert_eq!(ruled(&one, &at(4)).1, PlacementRule::NearestPair);
-    let two = vec![reading(8, file(1, 4)), reading(8, file(1, 4))];
-    let two = under("close-to-files", &request(two));
+    let one = with_policy(
+        "close-to-files",
+        &request(vec![component_reading(8, content_of_gigabytes(1, 4))]),
+    );
+    assert_eq!(placed_site_and_rule(&one, &at(8)).1, PlacementRule::AtFiles);
     assert_eq!(
-        ruled(&two, &at(8)).1,
+        placed_site_and_rule(&one, &at(4)).1,
+        PlacementRule::NearestPair
+    );
+    let two = vec![
+        component_reading(8, content_of_gigabytes(1, 4)),
+        component_reading(8, content_of_gigabytes(1, 4)),
+    ];
+    let two = with_policy("close-to-files", &request(two));
+    assert_eq!(
+        placed_site_and_rule(&two, &at(8)).1,
         PlacementRule::NearestPair,
         "one of them waits for the file"
     );
@@ -97,13 +116,13 @@ fn a_named_site_is_a_rule_of_its_own() {
     part.site = Some(site_name("B"));
     let named = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![part]);
     assert_eq!(
-        ruled(&named, &grid([site("A", 9), site("B", 5)])).1,
+        placed_site_and_rule(&named, &grid([open_site("A", 9), open_site("B", 5)])).1,
         PlacementRule::NamedSite
     );
 }
 
 /// What is kept of the first job that a scan of these sites places.
-fn kept(
+fn placement_origin_of_scan(
     request: &PlacementRequest,
     grid: GridSnapshot,
     history: SitePairHistory,
@@ -126,23 +145,26 @@ fn kept(
     };
     // What was looked at is left as the plan has it.
     let mut expected = RemainingResources::of_grid(&grid);
-    for (site, used) in request.used_by_plan(&offer.plan) {
-        expected.take(grid.index_of(&site).unwrap(), &used);
+    for (site, used) in request.resources_of_plan(&offer.plan) {
+        expected.take_component(grid.index_of(&site).unwrap(), &used);
     }
     assert_eq!(scan.remaining(), &expected);
     offer.by
 }
 
-fn refused(request: &PlacementRequest, grid: GridSnapshot) -> Option<(ReasonCode, u32)> {
-    kept(request, grid, SitePairHistory::All)
+fn dominant_refusal_of_scan(
+    request: &PlacementRequest,
+    grid: GridSnapshot,
+) -> Option<(ReasonCode, u32)> {
+    placement_origin_of_scan(request, grid, SitePairHistory::All)
         .refused
         .map(|refused| (refused.code, refused.sites))
 }
 
-fn closed(name: &str, hindrance: PlacementHindrance) -> GridSite {
+fn closed_site(name: &str, hindrance: PlacementHindrance) -> GridSite {
     GridSite {
         acceptance: PlacementAcceptance::Closed(hindrance),
-        ..site(name, 99)
+        ..open_site(name, 99)
     }
 }
 
@@ -150,20 +172,22 @@ fn closed(name: &str, hindrance: PlacementHindrance) -> GridSite {
 fn what_kept_most_of_the_refused_sites_is_kept_with_the_choice() {
     let sites = || {
         let closed = [
-            closed("B", PlacementHindrance::Drained),
-            closed("C", PlacementHindrance::Drained),
+            closed_site("B", PlacementHindrance::Drained),
+            closed_site("C", PlacementHindrance::Drained),
         ];
-        closed.into_iter().chain([site("A", 9), site("D", 3)])
+        closed
+            .into_iter()
+            .chain([open_site("A", 9), open_site("D", 3)])
     };
     assert_eq!(
-        refused(&sizes(&[4]), grid(sites())),
+        dominant_refusal_of_scan(&request_of_sizes(&[4]), grid(sites())),
         Some((ReasonCode::Drained, 2))
     );
-    let fuller = sites().chain([site("E", 1), site("F", 0)]);
-    let fuller = refused(&sizes(&[4]), grid(fuller));
+    let fuller = sites().chain([open_site("E", 1), open_site("F", 0)]);
+    let fuller = dominant_refusal_of_scan(&request_of_sizes(&[4]), grid(fuller));
     assert_eq!(fuller, Some((ReasonCode::NotEnoughIdle, 3)));
-    let equal = sites().chain([site("E", 1)]);
-    let equal = refused(&sizes(&[4]), grid(equal));
+    let equal = sites().chain([open_site("E", 1)]);
+    let equal = dominant_refusal_of_scan(&request_of_sizes(&[4]), grid(equal));
     assert_eq!(
         equal,
         Some((ReasonCode::NotEnoughIdle, 2)),
@@ -174,12 +198,18 @@ fn what_kept_most_of_the_refused_sites_is_kept_with_the_choice() {
 #[test]
 fn where_every_site_would_do_none_was_refused() {
     assert_eq!(
-        refused(&sizes(&[4]), grid([site("A", 9), site("B", 9)])),
+        dominant_refusal_of_scan(
+            &request_of_sizes(&[4]),
+            grid([open_site("A", 9), open_site("B", 9)])
+        ),
         None
     );
     // B has too little for the second only because the first is there.
-    let both = grid([site("A", 5), site("B", 5)]);
-    assert_eq!(refused(&sizes(&[4, 4]), both), None);
+    let both = grid([open_site("A", 5), open_site("B", 5)]);
+    assert_eq!(
+        dominant_refusal_of_scan(&request_of_sizes(&[4, 4]), both),
+        None
+    );
 }
 
 #[test]
@@ -190,35 +220,38 @@ fn a_component_that_one_site_alone_refuses_is_told_of_too() {
         ComponentRequest::of_resources(Resources::processors(4)),
         avoiding,
     ];
-    let three = grid([site("A", 9), site("B", 9), site("C", 8)]);
+    let three = grid([open_site("A", 9), open_site("B", 9), open_site("C", 8)]);
     assert_eq!(
-        refused(&request(parts), three),
+        dominant_refusal_of_scan(&request(parts), three),
         Some((ReasonCode::Avoided, 1))
     );
 }
 
 #[test]
 fn what_is_refused_is_judged_by_what_the_policy_knows() {
-    let sites = || [site("A", 2), site("B", 30), site("C", 30)];
+    let sites = || [open_site("A", 2), open_site("B", 30), open_site("C", 30)];
     let links = [("A", "B", 100), ("A", "C", 100)];
-    let files = || grid_with(sites(), &[(file(1, 4), "A")], &links);
-    let one = request(vec![reading(8, file(1, 4))]);
-    assert_eq!(refused(&one, files()), Some((ReasonCode::NotEnoughIdle, 1)));
+    let files = || grid_with(sites(), &[(content_of_gigabytes(1, 4), "A")], &links);
+    let one = request(vec![component_reading(8, content_of_gigabytes(1, 4))]);
+    assert_eq!(
+        dominant_refusal_of_scan(&one, files()),
+        Some((ReasonCode::NotEnoughIdle, 1))
+    );
     let known = [(site_name("B"), site_name("A"))];
-    let by = kept(
-        &under("close-to-files", &one),
+    let by = placement_origin_of_scan(
+        &with_policy("close-to-files", &one),
         files(),
         SitePairHistory::Pairs(known.into()),
     );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotEnoughIdle, 1));
     let empty = grid_with(
-        [site("B", 30), site("C", 30)],
-        &[(file(1, 4), "B")],
+        [open_site("B", 30), open_site("C", 30)],
+        &[(content_of_gigabytes(1, 4), "B")],
         &[("B", "C", 9)],
     );
-    let by = kept(
-        &under("close-to-files", &one),
+    let by = placement_origin_of_scan(
+        &with_policy("close-to-files", &one),
         empty,
         SitePairHistory::Pairs(Default::default()),
     );
@@ -232,7 +265,15 @@ fn of_a_flexible_request_the_smallest_component_is_what_sites_refuse() {
         min_component_size: 4,
         ..FlexibleBounds::default()
     };
-    let total = flexible("flexible-cluster-minimization", 20, bounds);
-    let sites = grid([site("A", 12), site("B", 10), site("C", 3), site("D", 2)]);
-    assert_eq!(refused(&total, sites), Some((ReasonCode::NotEnoughIdle, 2)));
+    let total = flexible_request("flexible-cluster-minimization", 20, bounds);
+    let sites = grid([
+        open_site("A", 12),
+        open_site("B", 10),
+        open_site("C", 3),
+        open_site("D", 2),
+    ]);
+    assert_eq!(
+        dominant_refusal_of_scan(&total, sites),
+        Some((ReasonCode::NotEnoughIdle, 2))
+    );
 }

@@ -27,11 +27,11 @@ pub(super) struct PlacementScene {
 }
 
 /// The files that are read: two are of one size.
-fn a_file(number: u8) -> Content {
-    file(number, [1, 1, 2][usize::from(number) - 1])
+fn read_file(number: u8) -> Content {
+    content_of_gigabytes(number, [1, 1, 2][usize::from(number) - 1])
 }
 
-fn vector(processors: u32, gpus: u64) -> Resources {
+fn processors_and_gpus(processors: u32, gpus: u64) -> Resources {
     let others = if gpus > 0 {
         [("gpus".into(), gpus)].into()
     } else {
@@ -40,7 +40,7 @@ fn vector(processors: u32, gpus: u64) -> Resources {
     Resources { processors, others }
 }
 
-fn acceptance() -> impl Strategy<Value = PlacementAcceptance> {
+fn any_acceptance() -> impl Strategy<Value = PlacementAcceptance> {
     prop_oneof![
         12 => Just(PlacementAcceptance::Open),
         2 => Just(PlacementAcceptance::ProbesOnly),
@@ -51,7 +51,7 @@ fn acceptance() -> impl Strategy<Value = PlacementAcceptance> {
     ]
 }
 
-fn quota() -> impl Strategy<Value = SiteQuota> {
+fn any_quota() -> impl Strategy<Value = SiteQuota> {
     let basis = prop::sample::select(vec![QuotaBasis::Level, QuotaBasis::Share]);
     let share = prop::sample::select(vec![1_000_000, 500_000, 700_000]).prop_map(PerMillion);
     let bound = (share, basis).prop_map(|(share, basis)| SiteQuota { share, basis });
@@ -64,21 +64,21 @@ prop_compose! {
         (in_use, gpus_in_use) in (prop::sample::select(vec![0u32, 0, 2, 4]), 0..2u64),
         less in prop::sample::select(vec![0u32, 0, 0, 3]),
         (pending, ours) in (prop::sample::select(vec![0u32, 0, 0, 1, 2]), 0..3u32),
-        quota in quota(), acceptance in acceptance(),
+        quota in any_quota(), acceptance in any_acceptance(),
         arch in prop::sample::select(vec!["arm", "arm", "x86", ""]),
         room in prop_oneof![6 => Just(None), 1 => (0..3u32).prop_map(Some)],
         staging in prop_oneof![3 => Just(None), 1 => (0..5u64).prop_map(Some)],
         (known, serves_files) in (0..24u32, 0..8u32),
     ) -> GridSite {
-        let idle = vector(total - in_use, all_gpus.saturating_sub(gpus_in_use));
-        let mut site = site_of(name, vector(total, all_gpus), idle);
+        let idle = processors_and_gpus(total - in_use, all_gpus.saturating_sub(gpus_in_use));
+        let mut site = site_with_resources(name, processors_and_gpus(total, all_gpus), idle);
         let shape = Arc::make_mut(site.shape.as_mut().unwrap());
         shape.largest_component.processors -= less;
         let labels = [("arch".into(), [arch.into()].into())];
         shape.labels = labels.into_iter().filter(|_| !arch.is_empty()).collect();
         GridSite {
-            pending: vector(pending, 0),
-            ours: vector(ours, 0),
+            pending: processors_and_gpus(pending, 0),
+            ours: processors_and_gpus(ours, 0),
             quota,
             acceptance,
             room,
@@ -91,7 +91,7 @@ prop_compose! {
     }
 }
 
-pub(crate) fn history() -> impl Strategy<Value = SitePairHistory> {
+pub(crate) fn any_history() -> impl Strategy<Value = SitePairHistory> {
     let pair = (0..4usize, 0..4usize);
     let pair = pair.prop_map(|(at, from)| (site_name(NAMES[at]), site_name(NAMES[from])));
     let pairs = prop::collection::btree_set(pair, 0..9).prop_map(SitePairHistory::Pairs);
@@ -105,7 +105,7 @@ prop_compose! {
         replicas in prop::collection::btree_set((1..4u8, 0..4usize), 5..12),
         staged in prop::collection::btree_set((1..4u8, 0..4usize), 0..3),
     ) -> GridSnapshot {
-        let named = |(number, at): &(u8, usize)| (a_file(*number), NAMES[*at]);
+        let named = |(number, at): &(u8, usize)| (read_file(*number), NAMES[*at]);
         let links: Vec<_> = rates.iter().enumerate()
             .map(|(pair, rate)| (NAMES[pair / 4], NAMES[pair % 4], *rate))
             .filter(|(from, to, _)| from != to)
@@ -141,9 +141,9 @@ prop_compose! {
             Some(name) => OverrideScope::Site(site_name(name)),
             None => OverrideScope::Label("arch".into(), "arm".into()),
         };
-        let content = |number: u8| (number > 0).then(|| a_file(number));
+        let content = |number: u8| (number > 0).then(|| read_file(number));
         ComponentRequest {
-            resources: vector(processors, gpus),
+            resources: processors_and_gpus(processors, gpus),
             gflops: 0,
             constraints: match rule {
                 0 => constraint(LabelRule::Is("arm".into())),
@@ -152,7 +152,7 @@ prop_compose! {
                 _ => Vec::new(),
             },
             avoid: avoid.into_iter().map(|at| site_name(NAMES[at])).collect(),
-            inputs: inputs.into_iter().map(a_file).collect(),
+            inputs: inputs.into_iter().map(read_file).collect(),
             executable: executable.and_then(content),
             executable_at: others.into_iter().map(|(at, n)| (place(at), content(n))).collect(),
             // Of a fixed request; some name one that is not there.
@@ -165,7 +165,7 @@ prop_compose! {
 }
 
 /// Each reads its chunk of a file, by what it has of all processors.
-fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
+fn read_in_chunks(parts: &mut [ComponentRequest], of: Content) {
     let total = parts
         .iter()
         .map(|part| u64::from(part.resources.processors))
@@ -173,9 +173,9 @@ fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
     let mut before = 0;
     for part in parts {
         let own = part.resources.processors.into();
-        let chunk = FileChunk::of_part(of, ComponentFilePart { before, own, total });
+        let chunk = FileChunk::for_part(of, ComponentFilePart { before, own, total });
         before += own;
-        part.chunks = [(chunk.content(), chunk)].into();
+        part.chunks = [(chunk.as_content(), chunk)].into();
     }
 }
 
@@ -212,7 +212,7 @@ prop_compose! {
             parts.iter_mut().for_each(|part| part.site = None);
         }
         if let Some(number) = chunk {
-            in_chunks(&mut parts, a_file(number));
+            read_in_chunks(&mut parts, read_file(number));
         }
         SubmittedRequest { policy: policy.name(), kind, restartable, parts }
     }
@@ -220,7 +220,7 @@ prop_compose! {
 
 prop_compose! {
     pub(super) fn scenes()(
-        grid in grids(), history in history(), jobs in prop::collection::vec(a_job(), 1..4),
+        grid in grids(), history in any_history(), jobs in prop::collection::vec(a_job(), 1..4),
     ) -> PlacementScene {
         PlacementScene { grid, history, jobs }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::drawn::NAMES;
-use super::judge::usable;
+use super::judge::usable_count;
 use crate::ids::PolicyName;
 use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::policy::POLICIES;
@@ -15,7 +15,7 @@ use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::PerMillion;
 
-fn vector(processors: u32, gpus: u32) -> Resources {
+fn processors_and_gpus(processors: u32, gpus: u32) -> Resources {
     let others = if gpus > 0 {
         [("gpus".into(), gpus.into())].into()
     } else {
@@ -60,12 +60,14 @@ prop_compose! {
 
 impl SplitSite {
     fn site(&self, name: &str) -> GridSite {
-        let of = |count: fn(ResourceCount) -> u32| vector(count(self.processors), count(self.gpus));
+        let of = |count: fn(ResourceCount) -> u32| {
+            processors_and_gpus(count(self.processors), count(self.gpus))
+        };
         GridSite {
             ours: of(|count| count.ours),
             pending: of(|count| count.pending),
             quota: self.quota,
-            ..site_of(name, of(|count| count.total), of(|count| count.idle))
+            ..site_with_resources(name, of(|count| count.total), of(|count| count.idle))
         }
     }
 }
@@ -79,21 +81,23 @@ struct DividedJob {
 }
 
 impl DividedJob {
-    fn fits(self, size: u32, site: &GridSite) -> bool {
+    fn component_fits(self, size: u32, site: &GridSite) -> bool {
         let gpus = (self.gpus * size).div_ceil(self.processors);
-        i64::from(size) <= usable(site, "processors") && i64::from(gpus) <= usable(site, "gpus")
+        i64::from(size) <= usable_count(site, "processors")
+            && i64::from(gpus) <= usable_count(site, "gpus")
     }
 
     /// How few components the rest can be split into, at most so many; by trying every size
     /// at every site.
-    fn fewest(self, rest: u32, most: usize, sites: &[GridSite]) -> Option<usize> {
+    fn fewest_components(self, rest: u32, most: usize, sites: &[GridSite]) -> Option<usize> {
         if rest == 0 {
             return Some(0);
         }
         let (site, others) = sites.split_first()?;
-        let sizes = (self.min..=rest).filter(|&size| most > 0 && self.fits(size, site));
-        let with = sizes.filter_map(|size| Some(1 + self.fewest(rest - size, most - 1, others)?));
-        with.chain(self.fewest(rest, most, others)).min()
+        let sizes = (self.min..=rest).filter(|&size| most > 0 && self.component_fits(size, site));
+        let with = sizes
+            .filter_map(|size| Some(1 + self.fewest_components(rest - size, most - 1, others)?));
+        with.chain(self.fewest_components(rest, most, others)).min()
     }
 }
 
@@ -108,19 +112,19 @@ proptest! {
         prop_assume!(min <= processors);
         let whole = DividedJob { processors, gpus, min };
         let grid = grid(NAMES.iter().zip(&places).map(|(name, place)| place.site(name)));
-        let expected = whole.fewest(processors, most as usize, grid.sites());
+        let expected = whole.fewest_components(processors, most as usize, grid.sites());
         let bounds =
             FlexibleBounds { min_component_size: min, max_components: Some(most), splits: Vec::new() };
         let kind = RequestType::Flexible(bounds);
         for policy in POLICIES.iter().filter(|policy| policy.serves(&kind)) {
             let name = crate::ids::PolicyName::new(policy.name()).unwrap();
-            let part = ComponentRequest::of_resources(vector(processors, gpus));
+            let part = ComponentRequest::of_resources(processors_and_gpus(processors, gpus));
             let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
             // As it is placed, and as it is explained.
             let mut remaining = RemainingResources::of_grid(&grid);
             let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
             let plan = crate::placement::try_to_place(&request, &mut context).ok();
-            prop_assert_eq!(&plan, &placed(&request, &grid).ok());
+            prop_assert_eq!(&plan, &place_on_grid(&request, &grid).ok());
             let count = plan.as_ref().map(|plan| plan.placements.len());
             if policy.takes_bids() {
 // Near sites come before few.
@@ -131,7 +135,7 @@ prop_assert_eq!(count.map(|count| count <= most as usize), expected.and(Some(tru
             prop_assert_eq!(shares.iter().map(|(_, share)| share).sum::<u32>(), processors);
             for (name, share) in shares {
                 let site = grid.site(&site_name(name)).unwrap();
-                prop_assert!(share >= min && whole.fits(share, site), "{share} at {name}");
+                prop_assert!(share >= min && whole.component_fits(share, site), "{share} at {name}");
             }
             prop_assert_eq!(plan.count_sites(), plan.placements.len());
         }
@@ -141,17 +145,21 @@ prop_assert_eq!(count.map(|count| count <= most as usize), expected.and(Some(tru
 #[test]
 fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
     let bounded = |name: &str| {
-        let mut site = site_of(name, vector(20, 8), vector(20, 8));
+        let mut site =
+            site_with_resources(name, processors_and_gpus(20, 8), processors_and_gpus(20, 8));
         let shape = Arc::make_mut(site.shape.as_mut().unwrap());
-        shape.largest_component = vector(20, 2);
+        shape.largest_component = processors_and_gpus(20, 2);
         site
     };
     let split = |grid: &GridSnapshot| {
         let request = RequestType::Flexible(FlexibleBounds::default());
-        let whole = vec![ComponentRequest::of_resources(vector(20, 4))];
+        let whole = vec![ComponentRequest::of_resources(processors_and_gpus(20, 4))];
         let policy = PolicyName::new("flexible-cluster-minimization").unwrap();
         let request = PlacementRequest::new(policy, request, true, whole);
-        (placed(&request, grid), check_placeable(&request, grid))
+        (
+            place_on_grid(&request, grid),
+            check_placeable(&request, grid),
+        )
     };
     let (plan, ever) = split(&grid([bounded("A"), bounded("B")]));
     assert_eq!(shares_of(&plan.unwrap()), [("A", 10), ("B", 10)]);

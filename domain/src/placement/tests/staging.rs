@@ -14,14 +14,14 @@ use crate::queue::{
 use crate::units::{Bytes, Timestamp};
 
 /// A site with room for copies of so many gigabytes.
-fn narrow(name: &str, idle: u32, gigabytes: u64) -> GridSite {
+fn site_with_staging_room(name: &str, idle: u32, gigabytes: u64) -> GridSite {
     GridSite {
         staging_left: Some(Bytes(gigabytes * GB)),
-        ..site(name, idle)
+        ..open_site(name, idle)
     }
 }
 
-fn reading(inputs: &[Content]) -> ComponentRequest {
+fn component_reading(inputs: &[Content]) -> ComponentRequest {
     ComponentRequest {
         inputs: inputs.iter().copied().collect(),
         ..component(4)
@@ -29,30 +29,44 @@ fn reading(inputs: &[Content]) -> ComponentRequest {
 }
 
 /// Two files of 3 GB at F, which takes nothing itself, and links to A and B.
-fn files(sites: [GridSite; 2]) -> GridSnapshot {
+fn grid_with_two_files(sites: [GridSite; 2]) -> GridSnapshot {
     let closed = PlacementAcceptance::Closed(PlacementHindrance::Drained);
     let holder = GridSite {
         acceptance: closed,
-        ..site("F", 0)
+        ..open_site("F", 0)
     };
     let sites = sites.into_iter().chain([holder]);
-    let replicas = [(file(1, 3), "F"), (file(2, 3), "F")];
+    let replicas = [
+        (content_of_gigabytes(1, 3), "F"),
+        (content_of_gigabytes(2, 3), "F"),
+    ];
     grid_with(sites, &replicas, &[("F", "A", 100), ("F", "B", 100)])
 }
 
 #[test]
 fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
-    let grid = || files([narrow("A", 50, 5), narrow("B", 20, 5)]);
+    let grid = || {
+        grid_with_two_files([
+            site_with_staging_room("A", 50, 5),
+            site_with_staging_room("B", 20, 5),
+        ])
+    };
     for policy in ["worst-fit", "close-to-files", "cluster-minimization"] {
-        let other = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
-        let other = placed(&under(policy, &other), &grid()).unwrap();
+        let other = request(vec![
+            component_reading(&[content_of_gigabytes(1, 3)]),
+            component_reading(&[content_of_gigabytes(2, 3)]),
+        ]);
+        let other = place_on_grid(&with_policy(policy, &other), &grid()).unwrap();
         assert_eq!(
             sites_of(&other),
             ["A", "B"],
             "{policy}: both do not fit at one"
         );
-        let same = request(vec![reading(&[file(1, 3)]), reading(&[file(1, 3)])]);
-        let same = placed(&under(policy, &same), &grid()).unwrap();
+        let same = request(vec![
+            component_reading(&[content_of_gigabytes(1, 3)]),
+            component_reading(&[content_of_gigabytes(1, 3)]),
+        ]);
+        let same = place_on_grid(&with_policy(policy, &same), &grid()).unwrap();
         assert_eq!(
             sites_of(&same),
             ["A", "A"],
@@ -63,7 +77,10 @@ fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
 
 #[test]
 fn a_placement_that_fails_gives_the_room_back() {
-    let grid = files([narrow("A", 50, 5), narrow("B", 50, 2)]);
+    let grid = grid_with_two_files([
+        site_with_staging_room("A", 50, 5),
+        site_with_staging_room("B", 50, 2),
+    ]);
     for policy in ["worst-fit", "connected-cluster-minimization"] {
         let mut remaining = RemainingResources::of_grid(&grid);
         let mut context = PlacementContext {
@@ -72,8 +89,11 @@ fn a_placement_that_fails_gives_the_room_back() {
             history: &mut SitePairHistory::All,
             observer: &mut SilentObserver,
         };
-        let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
-        let refusal = try_to_place(&under(policy, &both), &mut context).unwrap_err();
+        let both = request(vec![
+            component_reading(&[content_of_gigabytes(1, 3)]),
+            component_reading(&[content_of_gigabytes(2, 3)]),
+        ]);
+        let refusal = try_to_place(&with_policy(policy, &both), &mut context).unwrap_err();
         let left = RefusalReason::StagingFull {
             needed: Bytes(3 * GB),
             left: Bytes(2 * GB),
@@ -84,7 +104,7 @@ fn a_placement_that_fails_gives_the_room_back() {
 }
 
 /// Jobs that one scan places.
-fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
+fn jobs_placed_by_scan(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
     let mut queues = PlacementQueues::new(QueueParameters::default(), SitePairHistory::All);
     for (id, request) in (1..).zip(requests) {
         queues.insert(WaitingJob {
@@ -110,32 +130,60 @@ fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
 fn jobs_that_one_scan_places_share_the_room_of_a_site() {
     let jobs = |contents: [Content; 2]| {
         contents
-            .map(|content| request(vec![reading(&[content])]))
+            .map(|content| request(vec![component_reading(&[content])]))
             .to_vec()
     };
-    let narrowed = || files([narrow("A", 50, 5), narrow("B", 50, 2)]);
-    assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), narrowed()), [1]);
+    let narrowed = || {
+        grid_with_two_files([
+            site_with_staging_room("A", 50, 5),
+            site_with_staging_room("B", 50, 2),
+        ])
+    };
     assert_eq!(
-        scanned(jobs([file(1, 3), file(1, 3)]), narrowed()),
+        jobs_placed_by_scan(
+            jobs([content_of_gigabytes(1, 3), content_of_gigabytes(2, 3)]),
+            narrowed()
+        ),
+        [1]
+    );
+    assert_eq!(
+        jobs_placed_by_scan(
+            jobs([content_of_gigabytes(1, 3), content_of_gigabytes(1, 3)]),
+            narrowed()
+        ),
         [1, 2],
         "one copy"
     );
-    let wide = files([narrow("A", 50, 6), narrow("B", 50, 2)]);
-    assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), wide), [1, 2]);
+    let wide = grid_with_two_files([
+        site_with_staging_room("A", 50, 6),
+        site_with_staging_room("B", 50, 2),
+    ]);
+    assert_eq!(
+        jobs_placed_by_scan(
+            jobs([content_of_gigabytes(1, 3), content_of_gigabytes(2, 3)]),
+            wide
+        ),
+        [1, 2]
+    );
 }
 
 #[test]
 fn what_a_flexible_job_stages_counts_for_those_after_it() {
-    let mut whole = reading(&[file(1, 3)]);
+    let mut whole = component_reading(&[content_of_gigabytes(1, 3)]);
     whole.resources.processors = 60;
     let policy = crate::ids::PolicyName::new("flexible-cluster-minimization").unwrap();
     let kind = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
     let flexible = PlacementRequest::new(policy, kind, true, vec![whole]);
-    let other = request(vec![reading(&[file(2, 3)])]);
-    let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
-    assert_eq!(scanned(vec![other.clone()], grid()), [1]);
+    let other = request(vec![component_reading(&[content_of_gigabytes(2, 3)])]);
+    let grid = || {
+        grid_with_two_files([
+            site_with_staging_room("A", 50, 5),
+            site_with_staging_room("B", 50, 5),
+        ])
+    };
+    assert_eq!(jobs_placed_by_scan(vec![other.clone()], grid()), [1]);
     assert_eq!(
-        scanned(vec![flexible, other], grid()),
+        jobs_placed_by_scan(vec![flexible, other], grid()),
         [1],
         "it reads its file at both sites"
     );
@@ -144,13 +192,13 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
 #[test]
 fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
     let place = |policy: &str, gigabytes: u64| {
-        let of = file(1, 6);
+        let of = content_of_gigabytes(1, 6);
         let chunk = FileChunk {
             of,
             offset: Bytes(0),
             length: of.size,
         };
-        let chunks = BTreeMap::from([(chunk.content(), chunk)]);
+        let chunks = BTreeMap::from([(chunk.as_content(), chunk)]);
         let whole = ComponentRequest {
             chunks,
             ..component(60)
@@ -158,9 +206,12 @@ fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
         let policy = crate::ids::PolicyName::new(policy).unwrap();
         let kind = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
         let request = PlacementRequest::new(policy, kind, true, vec![whole]);
-        placed(
+        place_on_grid(
             &request,
-            &files([narrow("A", 60, gigabytes), narrow("B", 40, 4)]),
+            &grid_with_two_files([
+                site_with_staging_room("A", 60, gigabytes),
+                site_with_staging_room("B", 40, 4),
+            ]),
         )
     };
     for policy in [
@@ -201,11 +252,19 @@ fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
             site_name("A"),
             staged.iter().copied().collect::<BTreeSet<_>>(),
         )];
-        files([narrow("A", 50, 3), narrow("B", 20, 2)])
-            .with_staged(Arc::new(BTreeMap::from(staged)))
+        grid_with_two_files([
+            site_with_staging_room("A", 50, 3),
+            site_with_staging_room("B", 20, 2),
+        ])
+        .with_staged(Arc::new(BTreeMap::from(staged)))
     };
-    let both = || request(vec![reading(&[file(1, 3), file(2, 3)])]);
-    let refusal = placed(&both(), &grid(&[])).unwrap_err();
+    let both = || {
+        request(vec![component_reading(&[
+            content_of_gigabytes(1, 3),
+            content_of_gigabytes(2, 3),
+        ])])
+    };
+    let refusal = place_on_grid(&both(), &grid(&[])).unwrap_err();
     let left = Bytes(3 * GB);
     assert_eq!(
         refusal.reason,
@@ -215,12 +274,16 @@ fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
         }
     );
     assert_eq!(
-        sites_of(&placed(&both(), &grid(&[file(1, 3)])).unwrap()),
+        sites_of(&place_on_grid(&both(), &grid(&[content_of_gigabytes(1, 3)])).unwrap()),
         ["A"]
     );
     let mut sites = grid(&[]).sites().to_vec();
     sites[0].staging_left = Some(Bytes(2 * GB));
-    let refusal = placed(&both(), &grid(&[file(1, 3)]).with_sites(sites)).unwrap_err();
+    let refusal = place_on_grid(
+        &both(),
+        &grid(&[content_of_gigabytes(1, 3)]).with_sites(sites),
+    )
+    .unwrap_err();
     let left = Bytes(2 * GB);
     assert_eq!(
         refusal.reason,
@@ -232,14 +295,20 @@ fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
     );
     let jobs = |contents: [Content; 3]| {
         contents
-            .map(|content| request(vec![reading(&[content])]))
+            .map(|content| request(vec![component_reading(&[content])]))
             .to_vec()
     };
-    let three = || jobs([file(1, 3), file(2, 3), file(1, 3)]);
+    let three = || {
+        jobs([
+            content_of_gigabytes(1, 3),
+            content_of_gigabytes(2, 3),
+            content_of_gigabytes(1, 3),
+        ])
+    };
     assert_eq!(
-        scanned(three(), grid(&[file(1, 3)])),
+        jobs_placed_by_scan(three(), grid(&[content_of_gigabytes(1, 3)])),
         [1, 2, 3],
         "nor what reads it meanwhile"
     );
-    assert_eq!(scanned(three(), grid(&[])), [1, 3]);
+    assert_eq!(jobs_placed_by_scan(three(), grid(&[])), [1, 3]);
 }

@@ -9,8 +9,8 @@ use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::PerMillion;
 
-fn small(name: &str, processors: u32) -> GridSite {
-    site_of(
+fn small_site(name: &str, processors: u32) -> GridSite {
+    site_with_resources(
         name,
         Resources::processors(processors),
         Resources::processors(0),
@@ -19,13 +19,13 @@ fn small(name: &str, processors: u32) -> GridSite {
 
 #[test]
 fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
-    let grid = grid([small("A", 16), small("B", 32)]);
+    let grid = grid([small_site("A", 16), small_site("B", 32)]);
     assert_eq!(
-        check_placeable(&sizes(&[32]), &grid),
+        check_placeable(&request_of_sizes(&[32]), &grid),
         Ok(()),
         "idle or not does not matter"
     );
-    let error = check_placeable(&sizes(&[8, 33]), &grid).unwrap_err();
+    let error = check_placeable(&request_of_sizes(&[8, 33]), &grid).unwrap_err();
     assert_eq!(
         error.to_string(),
         "component 1 fits no site, even an empty one; nearest is B: \
@@ -35,13 +35,19 @@ fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
 
 #[test]
 fn a_site_that_has_not_been_heard_from_is_unknown_and_not_small() {
-    let grid = grid([small("A", 16), GridSite::never_answered(site_name("B"))]);
-    assert_eq!(check_placeable(&sizes(&[1_000, 1_000]), &grid), Ok(()));
+    let grid = grid([
+        small_site("A", 16),
+        GridSite::never_answered(site_name("B")),
+    ]);
+    assert_eq!(
+        check_placeable(&request_of_sizes(&[1_000, 1_000]), &grid),
+        Ok(())
+    );
 }
 
 #[test]
 fn the_bounds_on_one_component_and_the_quota_count_too() {
-    let mut narrow = small("A", 100);
+    let mut narrow = small_site("A", 100);
     narrow.shape = narrow.shape.map(|shape| {
         let largest_component = Resources::processors(10);
         std::sync::Arc::new(SiteProperties {
@@ -49,17 +55,20 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
             ..(*shape).clone()
         })
     });
-    assert!(check_placeable(&sizes(&[11]), &grid([narrow.clone()])).is_err());
-    assert_eq!(check_placeable(&sizes(&[10, 10]), &grid([narrow])), Ok(()));
+    assert!(check_placeable(&request_of_sizes(&[11]), &grid([narrow.clone()])).is_err());
+    assert_eq!(
+        check_placeable(&request_of_sizes(&[10, 10]), &grid([narrow])),
+        Ok(())
+    );
     let quota = SiteQuota {
         share: PerMillion(500_000),
         basis: QuotaBasis::Level,
     };
     let bounded = GridSite {
         quota,
-        ..small("A", 100)
+        ..small_site("A", 100)
     };
-    let error = check_placeable(&sizes(&[51]), &grid([bounded])).unwrap_err();
+    let error = check_placeable(&request_of_sizes(&[51]), &grid([bounded])).unwrap_err();
     assert!(
         error.to_string().contains("the quota allows 50 at most"),
         "{error}"
@@ -68,9 +77,9 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
 
 #[test]
 fn components_that_fit_only_one_at_a_time_are_refused() {
-    let two = grid([small("A", 16), small("B", 16)]);
-    assert_eq!(check_placeable(&sizes(&[16, 16]), &two), Ok(()));
-    let error = check_placeable(&sizes(&[16, 16, 1]), &two).unwrap_err();
+    let two = grid([small_site("A", 16), small_site("B", 16)]);
+    assert_eq!(check_placeable(&request_of_sizes(&[16, 16]), &two), Ok(()));
+    let error = check_placeable(&request_of_sizes(&[16, 16, 1]), &two).unwrap_err();
     assert!(
         matches!(error, UnplaceableError::TogetherTooLarge(_)),
         "{error}"
@@ -94,13 +103,14 @@ fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
         ..component(1)
     };
     let fixed = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![one]);
-    let error = check_placeable(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
+    let error =
+        check_placeable(&fixed, &grid([small_site("A", 4), small_site("B", 4)])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "component 0 names site Z, which is not configured; there are: A, B"
     );
     assert_eq!(
-        check_placeable(&sizes(&[1]), &grid([])),
+        check_placeable(&request_of_sizes(&[1]), &grid([])),
         Err(UnplaceableError::NoSites)
     );
 }
@@ -112,7 +122,7 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
         key: "arch".into(),
         rule: LabelRule::Is("arm64".into()),
     });
-    let error = check_placeable(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
+    let error = check_placeable(&request(vec![one]), &grid([small_site("A", 4)])).unwrap_err();
     let UnplaceableError::ComponentTooLarge {
         component, reason, ..
     } = error
@@ -133,20 +143,20 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
         site_keys: of_bob.into(),
         ..PlacementDefaults::default()
     };
-    let of = |owner: &str| sizes(&[8]).for_owner(&key(owner), &defaults);
-    let sites = [site("A", 4), site("B", 16)];
+    let of = |owner: &str| request_of_sizes(&[8]).without_barred_sites(&key(owner), &defaults);
+    let sites = [open_site("A", 4), open_site("B", 16)];
     assert_eq!(check_placeable(&of("bob"), &grid(sites.clone())), Ok(()));
     assert_eq!(
-        sites_of(&placed(&of("carol"), &grid(sites.clone())).unwrap()),
+        sites_of(&place_on_grid(&of("carol"), &grid(sites.clone())).unwrap()),
         ["B"]
     );
-    let refused = placed(&of("alice"), &grid(sites.clone())).unwrap_err();
+    let refused = place_on_grid(&of("alice"), &grid(sites.clone())).unwrap_err();
     assert_eq!(
         refused.reason.code(),
         ReasonCode::NotEnoughIdle,
         "nearest is A: {refused}"
     );
-    let error = check_placeable(&of("alice"), &grid([small("B", 16)])).unwrap_err();
+    let error = check_placeable(&of("alice"), &grid([small_site("B", 16)])).unwrap_err();
     assert!(
         error
             .to_string()
@@ -169,9 +179,12 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
 fn a_closed_site_still_counts_since_it_may_open() {
     let drained = GridSite {
         acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
-        ..small("A", 16)
+        ..small_site("A", 16)
     };
-    assert_eq!(check_placeable(&sizes(&[16]), &grid([drained])), Ok(()));
+    assert_eq!(
+        check_placeable(&request_of_sizes(&[16]), &grid([drained])),
+        Ok(())
+    );
 }
 
 #[test]
@@ -202,10 +215,10 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     };
     let with_b = |acceptance| {
         grid([
-            small("A", 4),
+            small_site("A", 4),
             GridSite {
                 acceptance,
-                ..small("B", 4)
+                ..small_site("B", 4)
             },
         ])
     };
@@ -215,7 +228,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
         let grid = with_b(PlacementAcceptance::Closed(why));
         assert_eq!(find_closed_site(&fixed(true), &grid), found(why));
         assert_eq!(
-            find_closed_site(&sizes(&[1, 1]), &grid),
+            find_closed_site(&request_of_sizes(&[1, 1]), &grid),
             None,
             "it may go to the other one"
         );
@@ -234,7 +247,10 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
 
 #[test]
 fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
-    let grid = grid([site_of("A", ten(), ten()), site_of("B", ten(), ten())]);
+    let grid = grid([
+        site_with_resources("A", ten_processors(), ten_processors()),
+        site_with_resources("B", ten_processors(), ten_processors()),
+    ]);
     let check = |total, min, most| {
         let bounds = FlexibleBounds {
             min_component_size: min,
@@ -242,7 +258,7 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
             splits: vec![],
         };
         check_placeable(
-            &flexible("flexible-cluster-minimization", total, bounds),
+            &flexible_request("flexible-cluster-minimization", total, bounds),
             &grid,
         )
     };
@@ -266,10 +282,10 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
         splits: vec![vec![12, 3], vec![5, 5, 5]],
         ..FlexibleBounds::default()
     };
-    let listed = flexible("flexible-cluster-minimization", 15, splits);
+    let listed = flexible_request("flexible-cluster-minimization", 15, splits);
     assert_eq!(check_placeable(&listed, &grid), Ok(()));
 }
 
-fn ten() -> Resources {
+fn ten_processors() -> Resources {
     Resources::processors(10)
 }

@@ -8,23 +8,23 @@ use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
 
-fn usable(name: &str, total: u32, idle: u32) -> GridSite {
-    site_of(
+fn usable_site(name: &str, total: u32, idle: u32) -> GridSite {
+    site_with_resources(
         name,
         Resources::processors(total),
         Resources::processors(idle),
     )
 }
 
-fn half_open(name: &str, idle: u32) -> GridSite {
+fn half_open_site(name: &str, idle: u32) -> GridSite {
     GridSite {
         acceptance: PlacementAcceptance::ProbesOnly,
         room: Some(1),
-        ..usable(name, idle, idle)
+        ..usable_site(name, idle, idle)
     }
 }
 
-fn once(policy: &str, kind: RequestType, parts: &[u32]) -> PlacementRequest {
+fn nonrestartable_request(policy: &str, kind: RequestType, parts: &[u32]) -> PlacementRequest {
     let parts = parts.iter().map(|&size| component(size)).collect();
     PlacementRequest::new(policy.parse().unwrap(), kind, false, parts)
 }
@@ -37,9 +37,12 @@ fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
         .filter(|policy| policy.serves(&RequestType::NonFixed));
     for policy in rigid.map(|policy| policy.name()) {
         let outcome = |total| {
-            let failed = [half_open("Amsterdam", 32), half_open("Delft", 32)];
-            let grid = grid(failed.into_iter().chain([usable("Leiden", total, 18)]));
-            placed(&once(policy, RequestType::NonFixed, &[8, 8, 7]), &grid)
+            let failed = [half_open_site("Amsterdam", 32), half_open_site("Delft", 32)];
+            let grid = grid(failed.into_iter().chain([usable_site("Leiden", total, 18)]));
+            place_on_grid(
+                &nonrestartable_request(policy, RequestType::NonFixed, &[8, 8, 7]),
+                &grid,
+            )
         };
         let plan = outcome(18);
         assert!(plan.is_ok(), "{policy}: {plan:?}");
@@ -57,9 +60,9 @@ fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
         .filter(|policy| !policy.serves(&RequestType::NonFixed));
     for policy in flexible.map(|policy| policy.name()) {
         let outcome = |total| {
-            let grid = grid([half_open("Delft", 8), usable("Leiden", total, 10)]);
-            placed(
-                &once(
+            let grid = grid([half_open_site("Delft", 8), usable_site("Leiden", total, 10)]);
+            place_on_grid(
+                &nonrestartable_request(
                     policy,
                     RequestType::Flexible(FlexibleBounds::default()),
                     &[15],
@@ -88,11 +91,11 @@ fn no_split_tries_sites_out_while_others_could_hold_another_split() {
             splits,
             ..FlexibleBounds::default()
         });
-        let request = once("flexible-cluster-minimization", kind, &[15]);
-        let others = ["Leiden", "Utrecht"].map(|name| usable(name, total, 0));
-        placed(
+        let request = nonrestartable_request("flexible-cluster-minimization", kind, &[15]);
+        let others = ["Leiden", "Utrecht"].map(|name| usable_site(name, total, 0));
+        place_on_grid(
             &request,
-            &grid(others.into_iter().chain([half_open("Delft", 20)])),
+            &grid(others.into_iter().chain([half_open_site("Delft", 20)])),
         )
     };
     assert_eq!(
@@ -114,14 +117,14 @@ proptest! {
         totals in prop::collection::vec(1..12u32, 0..4),
     ) {
         let others = ["A", "B", "C"].iter().zip(&totals);
-        let others = others.map(|(name, total)| usable(name, *total, 0));
-        let grid = grid(others.chain([half_open("Delft", 40)]));
+        let others = others.map(|(name, total)| usable_site(name, *total, 0));
+        let grid = grid(others.chain([half_open_site("Delft", 40)]));
         let each = parts.iter().all(|part| totals.iter().any(|total| part <= total));
         let all = parts.iter().sum::<u32>() <= totals.iter().sum();
         let rigid = POLICIES.iter().filter(|policy| policy.serves(&RequestType::NonFixed));
         for policy in rigid {
-            let request = once(policy.name(), RequestType::NonFixed, &parts);
-            prop_assert_eq!(placed(&request, &grid).is_ok(), !(each && all), "{}", policy.name());
+            let request = nonrestartable_request(policy.name(), RequestType::NonFixed, &parts);
+            prop_assert_eq!(place_on_grid(&request, &grid).is_ok(), !(each && all), "{}", policy.name());
         }
     }
 }

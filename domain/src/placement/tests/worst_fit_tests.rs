@@ -10,7 +10,11 @@ use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion};
 
 fn three_sites() -> GridSnapshot {
-    grid([site("C1", 18), site("C2", 15), site("C3", 12)])
+    grid([
+        open_site("C1", 18),
+        open_site("C2", 15),
+        open_site("C3", 12),
+    ])
 }
 
 fn seconds(secs: u64) -> DurationMs {
@@ -20,7 +24,7 @@ fn seconds(secs: u64) -> DurationMs {
 /// WF-1.
 #[test]
 fn each_component_goes_to_the_site_with_the_most_left() {
-    let plan = placed(&sizes(&[8, 8, 8]), &three_sites()).unwrap();
+    let plan = place_on_grid(&request_of_sizes(&[8, 8, 8]), &three_sites()).unwrap();
     assert_eq!(sites_of(&plan), ["C1", "C2", "C3"]);
     assert_eq!(plan.count_sites(), 3);
 }
@@ -28,8 +32,8 @@ fn each_component_goes_to_the_site_with_the_most_left() {
 /// WF-2.
 #[test]
 fn the_largest_component_goes_first_and_equal_sites_go_by_name() {
-    let grid = grid([site("C", 9), site("B", 17), site("A", 18)]);
-    let plan = placed(&sizes(&[4, 16, 8]), &grid).unwrap();
+    let grid = grid([open_site("C", 9), open_site("B", 17), open_site("A", 18)]);
+    let plan = place_on_grid(&request_of_sizes(&[4, 16, 8]), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["B", "A", "B"]);
     assert_eq!(plan.count_sites(), 2);
 }
@@ -37,7 +41,7 @@ fn the_largest_component_goes_first_and_equal_sites_go_by_name() {
 /// WF-3.
 #[test]
 fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
-    let grid = grid([site("A", 10), site("B", 9)]);
+    let grid = grid([open_site("A", 10), open_site("B", 9)]);
     let mut remaining = RemainingResources::of_grid(&grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
@@ -46,7 +50,7 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
         history: &mut SitePairHistory::All,
         observer: &mut SilentObserver,
     };
-    let refusal = try_to_place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
+    let refusal = try_to_place(&request_of_sizes(&[8, 8, 3]), &mut context).unwrap_err();
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
     assert_eq!(refusal.site, Some(site_name("A")));
@@ -65,16 +69,16 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
 /// WF-4 and WF-5.
 #[test]
 fn the_replica_that_arrives_first_is_taken_and_none_over_a_dead_link() {
-    let input = file(1, 4);
+    let input = content_of_gigabytes(1, 4);
     let outcome = |from_y: u64, from_x: u64| {
         let grid = grid_with(
-            [site("C", 20), site("X", 0), site("Y", 0)],
+            [open_site("C", 20), open_site("X", 0), open_site("Y", 0)],
             &[(input, "X"), (input, "Y")],
             &[("X", "C", from_x), ("Y", "C", from_y)],
         );
         let mut one = component(8);
         one.inputs.insert(input);
-        placed(&request(vec![one]), &grid)
+        place_on_grid(&request(vec![one]), &grid)
     };
     for (from_y, source, time) in [(200, "Y", 160), (0, "X", 320)] {
         let plan = outcome(from_y, 100).unwrap();
@@ -93,7 +97,7 @@ fn the_replica_that_arrives_first_is_taken_and_none_over_a_dead_link() {
 /// WF-6.
 #[test]
 fn a_component_is_never_split() {
-    let refusal = placed(&sizes(&[24]), &three_sites()).unwrap_err();
+    let refusal = place_on_grid(&request_of_sizes(&[24]), &three_sites()).unwrap_err();
     let RefusalReason::NotEnoughIdle { missing: 6, .. } = refusal.reason else {
         panic!("{refusal}")
     };
@@ -103,7 +107,9 @@ fn a_component_is_never_split() {
 /// Q-8 under Worst-Fit: sites are ordered by what is usable, not by what is idle.
 #[test]
 fn a_quota_lowers_what_a_site_offers() {
-    let small = |name, idle| site_of(name, Resources::processors(40), Resources::processors(idle));
+    let small = |name, idle| {
+        site_with_resources(name, Resources::processors(40), Resources::processors(idle))
+    };
     let level = SiteQuota {
         share: PerMillion(300_000),
         basis: QuotaBasis::Level,
@@ -114,20 +120,23 @@ fn a_quota_lowers_what_a_site_offers() {
     };
     let grid = grid([a, small("B", 26)]);
     assert_eq!(
-        grid.usable(),
+        grid.usable_by_site(),
         [Resources::processors(2), Resources::processors(26)]
     );
-    assert_eq!(sites_of(&placed(&sizes(&[1]), &grid).unwrap()), ["B"]);
+    assert_eq!(
+        sites_of(&place_on_grid(&request_of_sizes(&[1]), &grid).unwrap()),
+        ["B"]
+    );
 }
 
 #[test]
 fn what_is_promised_already_is_not_there() {
     let grid = grid([GridSite {
         pending: Resources::processors(10),
-        ..site("A", 18)
+        ..open_site("A", 18)
     }]);
-    assert!(placed(&sizes(&[8]), &grid).is_ok());
-    assert!(placed(&sizes(&[9]), &grid).is_err());
+    assert!(place_on_grid(&request_of_sizes(&[8]), &grid).is_ok());
+    assert!(place_on_grid(&request_of_sizes(&[9]), &grid).is_err());
 }
 
 #[test]
@@ -137,13 +146,13 @@ fn every_resource_of_the_vector_must_be_there() {
         others: [("gpus".into(), gpus)].into(),
     };
     let grid = grid([
-        site_of("A", vector(100, 0), vector(90, 0)),
-        site_of("B", vector(100, 4), vector(50, 3)),
+        site_with_resources("A", vector(100, 0), vector(90, 0)),
+        site_with_resources("B", vector(100, 4), vector(50, 3)),
     ]);
     let need = |gpus| ComponentRequest::of_resources(vector(8, gpus));
-    let plan = placed(&request(vec![need(2), need(1)]), &grid).unwrap();
+    let plan = place_on_grid(&request(vec![need(2), need(1)]), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["B", "B"]);
-    let refusal = placed(&request(vec![need(2), need(2)]), &grid).unwrap_err();
+    let refusal = place_on_grid(&request(vec![need(2), need(2)]), &grid).unwrap_err();
     let RefusalReason::NotEnoughIdle {
         resource,
         missing: 1,
@@ -157,7 +166,7 @@ fn every_resource_of_the_vector_must_be_there() {
 
 #[test]
 fn a_fixed_component_goes_to_its_site_or_nowhere() {
-    let grid = grid([site("A", 5), site("B", 50)]);
+    let grid = grid([open_site("A", 5), open_site("B", 50)]);
     let fixed = |name: &str, processors| {
         let one = ComponentRequest {
             site: Some(site_name(name)),
@@ -165,24 +174,30 @@ fn a_fixed_component_goes_to_its_site_or_nowhere() {
         };
         PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![one])
     };
-    assert_eq!(sites_of(&placed(&fixed("A", 5), &grid).unwrap()), ["A"]);
-    let refusal = placed(&fixed("A", 6), &grid).unwrap_err();
+    assert_eq!(
+        sites_of(&place_on_grid(&fixed("A", 5), &grid).unwrap()),
+        ["A"]
+    );
+    let refusal = place_on_grid(&fixed("A", 6), &grid).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::NotEnoughIdle);
     assert_eq!(refusal.site, Some(site_name("A")));
-    let refusal = placed(&fixed("Z", 1), &grid).unwrap_err();
+    let refusal = place_on_grid(&fixed("Z", 1), &grid).unwrap_err();
     assert_eq!(refusal.reason, RefusalReason::NoSuchSite(site_name("Z")));
 }
 
 #[test]
 fn constraints_on_labels_narrow_the_choice() {
-    let grid = grid([site("A", 50), labelled(site("B", 10), "arch", "arm64")]);
+    let grid = grid([
+        open_site("A", 50),
+        with_label(open_site("B", 10), "arch", "arm64"),
+    ]);
     let mut one = component(8);
     one.constraints.push(LabelConstraint {
         key: "arch".into(),
         rule: LabelRule::Is("arm64".into()),
     });
     assert_eq!(
-        sites_of(&placed(&request(vec![one]), &grid).unwrap()),
+        sites_of(&place_on_grid(&request(vec![one]), &grid).unwrap()),
         ["B"]
     );
 }
@@ -195,13 +210,13 @@ fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
             GridSite {
                 acceptance,
                 room: Some(1),
-                ..site("A", 50)
+                ..open_site("A", 50)
             },
-            site("B", 0),
+            open_site("B", 0),
         ]);
         let parts = vec![component(8)];
         let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, restartable, parts);
-        placed(&request, &grid).map_err(|refusal| refusal.reason.code())
+        place_on_grid(&request, &grid).map_err(|refusal| refusal.reason.code())
     };
     assert!(outcome(PlacementAcceptance::Open, false).is_ok());
     assert!(outcome(PlacementAcceptance::ProbesOnly, true).is_ok());
@@ -215,14 +230,15 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
     let tried = GridSite {
         acceptance: PlacementAcceptance::ProbesOnly,
         room: Some(1),
-        ..site("A", 50)
+        ..open_site("A", 50)
     };
-    let other = |largest| site_of("B", Resources::processors(largest), Resources::default());
+    let other =
+        |largest| site_with_resources("B", Resources::processors(largest), Resources::default());
     assert_eq!(
         [7, 8].map(|largest| {
             let parts = vec![component(8)];
             let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
-            placed(&request, &grid([tried.clone(), other(largest)])).is_ok()
+            place_on_grid(&request, &grid([tried.clone(), other(largest)])).is_ok()
         }),
         [true, false]
     );
@@ -235,15 +251,15 @@ fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
         let tried = GridSite {
             acceptance: PlacementAcceptance::ProbesOnly,
             room: Some(1),
-            ..site("A", 50)
+            ..open_site("A", 50)
         };
         let other = GridSite {
             acceptance: other,
-            ..site("B", 0)
+            ..open_site("B", 0)
         };
         let parts = vec![component(8)];
         let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
-        placed(&request, &grid([tried, other])).is_ok()
+        place_on_grid(&request, &grid([tried, other])).is_ok()
     };
     assert!(!outcome(PlacementAcceptance::Open) && outcome(PlacementAcceptance::ProbesOnly));
     let waits = |hindrance| !outcome(PlacementAcceptance::Closed(hindrance));
@@ -273,16 +289,16 @@ fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
         GridSite {
             acceptance,
             room: Some(1),
-            ..site("A", 50)
+            ..open_site("A", 50)
         },
-        site("B", 50),
+        open_site("B", 50),
     ]);
     let part = ComponentRequest {
         site: Some(site_name("A")),
         ..component(8)
     };
     let request = PlacementRequest::new(worst_fit(), RequestType::Fixed, false, vec![part]);
-    assert_eq!(sites_of(&placed(&request, &grid).unwrap()), ["A"]);
+    assert_eq!(sites_of(&place_on_grid(&request, &grid).unwrap()), ["A"]);
 }
 
 /// A job of several components that only one site can take could never try it out else.
@@ -291,9 +307,9 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
     let grid = grid([
         GridSite {
             room: Some(1),
-            ..site("A", 50)
+            ..open_site("A", 50)
         },
-        site("B", 10),
+        open_site("B", 10),
     ]);
     let mut remaining = RemainingResources::of_grid(&grid);
     let mut next = || {
@@ -305,7 +321,7 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
             history,
             observer,
         };
-        try_to_place(&sizes(&[4, 4]), &mut context).unwrap()
+        try_to_place(&request_of_sizes(&[4, 4]), &mut context).unwrap()
     };
     assert_eq!(sites_of(&next()), ["A", "A"]);
     assert_eq!(sites_of(&next()), ["B", "B"]);
@@ -315,11 +331,11 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
 fn without_a_word_from_a_site_nothing_is_placed_there() {
     let silent = GridSite {
         idle: None,
-        ..site("A", 50)
+        ..open_site("A", 50)
     };
-    let refusal = placed(&sizes(&[1]), &grid([silent])).unwrap_err();
+    let refusal = place_on_grid(&request_of_sizes(&[1]), &grid([silent])).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::SiteUnknown);
-    let refusal = placed(&sizes(&[1]), &grid([])).unwrap_err();
+    let refusal = place_on_grid(&request_of_sizes(&[1]), &grid([])).unwrap_err();
     assert_eq!(refusal.reason, RefusalReason::NoSites);
 }
 
@@ -329,30 +345,35 @@ fn without_a_word_from_a_site_nothing_is_placed_there() {
 fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
     let mut failed = component(8);
     failed.avoid.insert(site_name("A"));
-    let outcome = |b: GridSite| placed(&request(vec![failed.clone()]), &grid([site("A", 50), b]));
-    assert_eq!(sites_of(&outcome(site("B", 8)).unwrap()), ["B"]);
+    let outcome = |b: GridSite| {
+        place_on_grid(
+            &request(vec![failed.clone()]),
+            &grid([open_site("A", 50), b]),
+        )
+    };
+    assert_eq!(sites_of(&outcome(open_site("B", 8)).unwrap()), ["B"]);
     assert_eq!(
-        outcome(site("B", 7)).unwrap_err().reason.code(),
+        outcome(open_site("B", 7)).unwrap_err().reason.code(),
         ReasonCode::NotEnoughIdle
     );
-    let tiny = site_of("B", Resources::processors(7), Resources::processors(7));
+    let tiny = site_with_resources("B", Resources::processors(7), Resources::processors(7));
     assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
     let drained = GridSite {
         acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
-        ..site("B", 8)
+        ..open_site("B", 8)
     };
     assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
-    let input = file(1, 4);
+    let input = content_of_gigabytes(1, 4);
     let mut fed = failed.clone();
     fed.inputs.insert(input);
     for (rate, goes_to) in [(100, "B"), (0, "A")] {
         let replicas = [(input, "A")];
         let grid = grid_with(
-            [site("A", 50), site("B", 8)],
+            [open_site("A", 50), open_site("B", 8)],
             &replicas,
             &[("A", "B", rate)],
         );
-        let plan = placed(&request(vec![fed.clone()]), &grid).unwrap();
+        let plan = place_on_grid(&request(vec![fed.clone()]), &grid).unwrap();
         assert_eq!(
             sites_of(&plan),
             [goes_to],
@@ -360,7 +381,7 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
         );
     }
     let siblings = request(vec![failed.clone(), component(8)]);
-    let plan = placed(&siblings, &grid([site("A", 50), site("B", 8)])).unwrap();
+    let plan = place_on_grid(&siblings, &grid([open_site("A", 50), open_site("B", 8)])).unwrap();
     assert_eq!(
         sites_of(&plan),
         ["B", "A"],
@@ -370,17 +391,17 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
 
 #[test]
 fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
-    let big = file(1, 2);
-    let small = file(2, 1);
-    let here = file(3, 9);
+    let big = content_of_gigabytes(1, 2);
+    let small = content_of_gigabytes(2, 1);
+    let here = content_of_gigabytes(3, 9);
     let grid = grid_with(
-        [site("C", 20), site("X", 0)],
+        [open_site("C", 20), open_site("X", 0)],
         &[(big, "X"), (small, "X"), (here, "C"), (here, "X")],
         &[("X", "C", 100)],
     );
     let mut one = component(8);
     one.inputs.extend([big, small, here]);
-    let plan = placed(&request(vec![one, component(1)]), &grid).unwrap();
+    let plan = place_on_grid(&request(vec![one, component(1)]), &grid).unwrap();
     assert_eq!(plan.placements[0].transfer_time, seconds(160 + 80));
     let from: Vec<&str> = plan.placements[0]
         .sources
@@ -394,27 +415,27 @@ fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
 
 #[test]
 fn a_replica_that_cannot_be_read_serves_nobody() {
-    let input = file(1, 4);
+    let input = content_of_gigabytes(1, 4);
     let dead = GridSite {
         serves_files: false,
-        ..site("X", 0)
+        ..open_site("X", 0)
     };
     let mut one = component(8);
     one.inputs.insert(input);
     let request = request(vec![one]);
     let links = [("X", "C", 100), ("Y", "C", 10)];
     let both = grid_with(
-        [site("C", 20), dead.clone(), site("Y", 0)],
+        [open_site("C", 20), dead.clone(), open_site("Y", 0)],
         &[(input, "X"), (input, "Y")],
         &links,
     );
     assert_eq!(
-        placed(&request, &both).unwrap().placements[0].sources[0].from,
+        place_on_grid(&request, &both).unwrap().placements[0].sources[0].from,
         site_name("Y")
     );
-    let (_, recorder) = explained(
+    let (_, recorder) = place_with_recorder(
         &request,
-        &grid_with([site("C", 20), dead], &[(input, "X")], &links),
+        &grid_with([open_site("C", 20), dead], &[(input, "X")], &links),
     );
     let SiteSuitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!()
@@ -430,8 +451,8 @@ fn a_replica_that_cannot_be_read_serves_nobody() {
 
 #[test]
 fn a_staged_executable_is_brought_only_where_it_is_used() {
-    let generic = file(1, 1);
-    let special = file(2, 1);
+    let generic = content_of_gigabytes(1, 1);
+    let special = content_of_gigabytes(2, 1);
     let mut one = component(8);
     one.executable = Some(generic);
     one.executable_at = vec![
@@ -443,12 +464,12 @@ fn a_staged_executable_is_brought_only_where_it_is_used() {
     ];
     let sources = |name: &str, label: bool| {
         let place = if label {
-            labelled(site(name, 20), "arch", "arm64")
+            with_label(open_site(name, 20), "arch", "arm64")
         } else {
-            site(name, 20)
+            open_site(name, 20)
         };
         let replicas = [(generic, name), (special, name)];
-        let plan = placed(
+        let plan = place_on_grid(
             &request(vec![one.clone()]),
             &grid_with([place], &replicas, &[]),
         )
@@ -483,6 +504,6 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
          flexible-cluster-minimization, connected-flexible-cluster-minimization, mrs"
     );
     let request = PlacementRequest::new(name, RequestType::NonFixed, true, vec![component(1)]);
-    let refusal = placed(&request, &three_sites()).unwrap_err();
+    let refusal = place_on_grid(&request, &three_sites()).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::PolicyUnknown);
 }

@@ -24,7 +24,7 @@ fn hours(hours: u64) -> DurationMs {
     DurationMs::from_secs(hours * 3_600)
 }
 
-fn traits<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobClassProperties<'j> {
+fn class_properties<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobClassProperties<'j> {
     JobClassProperties {
         owner,
         runner,
@@ -57,11 +57,11 @@ fn class_for(
     job: &JobClassProperties<'_>,
     rules: &[JobClassRule],
 ) -> Result<Priority, ClassLimitError> {
-    class_of(asked, how, job, rules).map(|classified| classified.class)
+    decide_class(asked, how, job, rules).map(|classified| classified.class)
 }
 
 /// A rule for all jobs.
-fn all(class: Option<Priority>, highest: Option<Priority>) -> JobClassRule {
+fn rule_for_all(class: Option<Priority>, highest: Option<Priority>) -> JobClassRule {
     JobClassRule {
         class,
         highest,
@@ -73,7 +73,7 @@ fn all(class: Option<Priority>, highest: Option<Priority>) -> JobClassRule {
 fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
     let alice = key("alice");
     let asked = Priority::SuperHigh;
-    let job = traits(&alice, "default", 1);
+    let job = class_properties(&alice, "default", 1);
     assert_eq!(class_for(asked, NAMED, &job, &[]), Ok(Priority::SuperHigh));
     assert_eq!(class_for(asked, LEFT_OPEN, &job, &[]), Ok(Priority::Low));
 }
@@ -82,19 +82,19 @@ fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
 fn the_first_rule_that_matches_speaks_alone() {
     let short = JobClassRule {
         max_wall_time: Some(hours(1)),
-        ..all(Some(Priority::High), None)
+        ..rule_for_all(Some(Priority::High), None)
     };
     let of_bob = JobClassRule {
         owner: Some(key("bob")),
-        ..all(Some(Priority::SuperHigh), None)
+        ..rule_for_all(Some(Priority::SuperHigh), None)
     };
     let sweeps = JobClassRule {
         runner: RunnerName::new("sweep").ok(),
-        ..all(None, None)
+        ..rule_for_all(None, None)
     };
     let long = JobClassRule {
         min_wall_time: Some(hours(3)),
-        ..all(Some(Priority::SuperLow), None)
+        ..rule_for_all(Some(Priority::SuperLow), None)
     };
     let rules = [short, of_bob, sweeps, long];
     let alice = key("alice");
@@ -103,7 +103,7 @@ fn the_first_rule_that_matches_speaks_alone() {
         class_for(
             Priority::Low,
             LEFT_OPEN,
-            &traits(owner, runner, wall),
+            &class_properties(owner, runner, wall),
             &rules,
         )
         .unwrap()
@@ -128,12 +128,12 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
     let rules = [
         JobClassRule {
             owner: Some(key("bob")),
-            ..all(None, None)
+            ..rule_for_all(None, None)
         },
-        { all(Some(Priority::SuperLow), Some(Priority::Low)) },
+        { rule_for_all(Some(Priority::SuperLow), Some(Priority::Low)) },
     ];
     let alice = key("alice");
-    let job = traits(&alice, "default", 1);
+    let job = class_properties(&alice, "default", 1);
     let refused = class_for(Priority::SuperHigh, NAMED, &job, &rules).unwrap_err();
     let words = "the priority super-high is above low, the highest that [[priority]] number 2 of \
                  the configuration allows this job";
@@ -160,17 +160,23 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
 fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
     let short = JobClassRule {
         max_wall_time: Some(hours(1)),
-        ..all(Some(Priority::High), None)
+        ..rule_for_all(Some(Priority::High), None)
     };
     let of_bob = JobClassRule {
         owner: Some(key("bob")),
-        ..all(None, Some(Priority::High))
+        ..rule_for_all(None, Some(Priority::High))
     };
     let rules = [short, of_bob];
     let alice = key("alice");
     let bob = key("bob");
     let of = |owner, wall, how| {
-        let of = class_of(Priority::Low, how, &traits(owner, "default", wall), &rules).unwrap();
+        let of = decide_class(
+            Priority::Low,
+            how,
+            &class_properties(owner, "default", wall),
+            &rules,
+        )
+        .unwrap();
         (of.class, of.given, of.rule)
     };
     assert_eq!(of(&bob, 1, LEFT_OPEN), (Priority::High, true, Some(1)));
@@ -183,11 +189,11 @@ fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
 #[test]
 fn a_job_that_names_no_class_is_never_refused_for_the_default() {
     let alice = key("alice");
-    let rules = [all(None, Some(Priority::SuperLow))];
+    let rules = [rule_for_all(None, Some(Priority::SuperLow))];
     let given = class_for(
         Priority::Low,
         LEFT_OPEN,
-        &traits(&alice, "default", 1),
+        &class_properties(&alice, "default", 1),
         &rules,
     );
     assert_eq!(given, Ok(Priority::SuperLow));
@@ -201,7 +207,7 @@ proptest! {
         asked in 0..4usize, names_none: bool,
     ) {
         let owner = key(OWNERS[owner]);
-        let job = traits(&owner, RUNNERS[runner], wall);
+        let job = class_properties(&owner, RUNNERS[runner], wall);
         let asked = Priority::ALL[asked];
         let highest = rules.iter().find(|rule: &&JobClassRule| {
             rule.owner.iter().all(|known| *known == owner)
@@ -231,11 +237,11 @@ proptest! {
         owner in 0..2usize, runner in 0..2usize, wall in 0..6u64, asked in 0..4usize,
         names_none: bool,
     ) {
-        if !first.covers(&later) {
+        if !first.covers_rule(&later) {
             return Ok(());
         }
         let owner = key(OWNERS[owner]);
-        let job = traits(&owner, RUNNERS[runner], wall);
+        let job = class_properties(&owner, RUNNERS[runner], wall);
         let how = ClassRequest { names_none, uncapped: false };
         let class = |rules: &[JobClassRule]| class_for(Priority::ALL[asked], how, &job, rules);
         prop_assert_eq!(class(&[first.clone(), later]), class(&[first]));

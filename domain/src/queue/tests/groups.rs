@@ -13,7 +13,7 @@ use crate::units::Timestamp;
 
 const AT: Timestamp = Timestamp(9);
 
-fn run(index: u32, at_once: Option<u32>) -> Job {
+fn sweep_run(index: u32, at_once: Option<u32>) -> Job {
     let mut spec = spec(1);
     let group = JobId(100);
     let values = SweepRow::new();
@@ -29,41 +29,41 @@ fn run(index: u32, at_once: Option<u32>) -> Job {
     job
 }
 
-fn ids(indexes: impl IntoIterator<Item = u64>) -> BTreeSet<JobId> {
+fn job_ids(indexes: impl IntoIterator<Item = u64>) -> BTreeSet<JobId> {
     indexes
         .into_iter()
         .map(|index| JobId(100 + index))
         .collect()
 }
 
-fn note(groups: &mut SweepGroups, job: &Job) {
-    groups.note_job(job);
+fn record_job(groups: &mut SweepGroups, job: &Job) {
+    groups.record_phase(job);
 }
 
 #[test]
 fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
     let mut groups = SweepGroups::default();
-    let mut runs: Vec<Job> = (0..5).map(|index| run(index, Some(2))).collect();
+    let mut runs: Vec<Job> = (0..5).map(|index| sweep_run(index, Some(2))).collect();
     runs.iter()
-        .for_each(|job| assert_eq!(groups.note_job(job), Some(JobId(100))));
+        .for_each(|job| assert_eq!(groups.record_phase(job), Some(JobId(100))));
     let none = std::iter::empty;
-    assert_eq!(groups.give_turns(JobId(100), none()), ids([0, 1]));
+    assert_eq!(groups.give_turns(JobId(100), none()), job_ids([0, 1]));
     runs[0].phase = JobPhase::Running { since: AT };
-    groups.note_job(&runs[0]);
+    groups.record_phase(&runs[0]);
     assert_eq!(
         groups.give_turns(JobId(100), none()),
-        ids([0]),
+        job_ids([0]),
         "it has had its turn"
     );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[2]));
     runs[0].phase = JobPhase::Finished { at: AT };
-    groups.note_job(&runs[0]);
-    assert_eq!(groups.give_turns(JobId(100), none()), ids([2]));
+    groups.record_phase(&runs[0]);
+    assert_eq!(groups.give_turns(JobId(100), none()), job_ids([2]));
     runs[1].frozen_by = KeyName::new("alice").ok();
-    groups.note_job(&runs[1]);
+    groups.record_phase(&runs[1]);
     assert_eq!(
         groups.give_turns(JobId(100), none()),
-        ids([1, 3]),
+        job_ids([1, 3]),
         "one that is frozen waits for nothing"
     );
 }
@@ -71,15 +71,18 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
 #[test]
 fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
     let mut groups = SweepGroups::default();
-    let mut runs: Vec<Job> = (0..2).map(|index| run(index, Some(1))).collect();
+    let mut runs: Vec<Job> = (0..2).map(|index| sweep_run(index, Some(1))).collect();
     runs[0].frozen_by = KeyName::new("alice").ok();
-    runs.iter().for_each(|job| note(&mut groups, job));
-    assert_eq!(groups.give_turns(JobId(100), std::iter::empty()), ids([1]));
+    runs.iter().for_each(|job| record_job(&mut groups, job));
+    assert_eq!(
+        groups.give_turns(JobId(100), std::iter::empty()),
+        job_ids([1])
+    );
     runs[0].frozen_by = None;
-    groups.note_job(&runs[0]);
+    groups.record_phase(&runs[0]);
     assert_eq!(
         groups.give_turns(JobId(100), [JobId(101)].into_iter()),
-        ids([])
+        job_ids([])
     );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[0]));
 }
@@ -87,8 +90,8 @@ fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
 #[test]
 fn jobs_without_a_limit_need_no_turn() {
     let mut groups = SweepGroups::default();
-    assert_eq!(groups.note_job(&run(0, None)), None);
-    assert!(groups.has_turn(&run(0, None)));
+    assert_eq!(groups.record_phase(&sweep_run(0, None)), None);
+    assert!(groups.has_turn(&sweep_run(0, None)));
     assert!(groups.has_turn(&JobWorld::new(spec(1)).job));
     assert_eq!(groups.limited_sweeps(), []);
 }
@@ -102,8 +105,8 @@ proptest! {
         steps in prop::collection::vec((0_usize..8, 0_u8..4, any::<bool>()), 1..60),
     ) {
         let mut groups = SweepGroups::default();
-        let mut runs: Vec<Job> = (0..8).map(|index| run(index, Some(limit))).collect();
-        runs.iter().for_each(|job| note(&mut groups, job));
+        let mut runs: Vec<Job> = (0..8).map(|index| sweep_run(index, Some(limit))).collect();
+        runs.iter().for_each(|job| record_job(&mut groups, job));
         groups.give_turns(JobId(100), std::iter::empty());
         let mut offered = BTreeSet::new();
         for (index, step, offer) in steps {
@@ -128,7 +131,7 @@ proptest! {
             if !matches!(job.phase, JobPhase::Queued { .. }) {
                 offered.remove(&job.id);
             }
-            groups.note_job(&runs[index]);
+            groups.record_phase(&runs[index]);
             groups.give_turns(JobId(100), offered.iter().copied());
             let busy = runs.iter().filter(|job: &&Job| {
                 !job.is_final() && !matches!(job.phase, JobPhase::Queued { .. })
@@ -142,7 +145,7 @@ proptest! {
             prop_assert!(turns <= room.max(offered.len()), "{turns} {room} {offered:?}");
             prop_assert!(turns >= room.min(waiting));
             let mut fresh = SweepGroups::default();
-            runs.iter().for_each(|job| note(&mut fresh, job));
+            runs.iter().for_each(|job| record_job(&mut fresh, job));
             fresh.give_turns(JobId(100), offered.iter().copied());
             let same = runs.iter().filter(|job| matches!(job.phase, JobPhase::Queued { .. }));
             for job in same.filter(|job| job.frozen_by.is_none()) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::plain::{PlainCycle, PlainQueues};
 use super::*;
-use crate::placement::tests::scenes::{a_job, grids, history};
+use crate::placement::tests::scenes::{a_job, any_history, grids};
 use crate::queue::{QueueTurns, StarvationGuardParameters};
 use crate::units::PerMillion;
 
@@ -62,7 +62,7 @@ prop_compose! {
     }
 }
 
-fn change() -> impl Strategy<Value = (u64, WaitingJobChange)> {
+fn any_change() -> impl Strategy<Value = (u64, WaitingJobChange)> {
     let what = prop_oneof![
         10 => waits(),
         2 => Just(WaitingJobChange::WaitsAsBefore),
@@ -74,7 +74,7 @@ fn change() -> impl Strategy<Value = (u64, WaitingJobChange)> {
     (0..12u64, what)
 }
 
-fn step() -> impl Strategy<Value = (HistoryStep, u64)> {
+fn any_step() -> impl Strategy<Value = (HistoryStep, u64)> {
     let trigger = prop::sample::select(vec![
         ScanTrigger::Event,
         ScanTrigger::Interval,
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = (HistoryStep, u64)> {
     ]);
     let slice = prop::sample::select(vec![1, 7, 40, u32::MAX]);
     let meanwhile = prop_oneof![
-        3 => Just(Vec::new()), 1 => prop::collection::vec(change(), 1..4)
+        3 => Just(Vec::new()), 1 => prop::collection::vec(any_change(), 1..4)
     ];
     let scan = (trigger, grids(), slice, meanwhile, any::<u32>()).prop_map(
         |(trigger, grid, slice, meanwhile, obeys)| HistoryStep::Scan {
@@ -93,7 +93,7 @@ fn step() -> impl Strategy<Value = (HistoryStep, u64)> {
             obeys,
         },
     );
-    let what = prop_oneof![3 => change().prop_map(|(job, what)| HistoryStep::Change(job, what)), 2 => scan];
+    let what = prop_oneof![3 => any_change().prop_map(|(job, what)| HistoryStep::Change(job, what)), 2 => scan];
     (
         what,
         prop::sample::select(vec![0, MINUTE / 4, MINUTE, MINUTE, 2 * MINUTE]),
@@ -126,9 +126,9 @@ prop_compose! {
 }
 
 /// Most requests are small and plain.
-fn shapes() -> impl Strategy<Value = Vec<Arc<PlacementRequest>>> {
-    let plain = prop::collection::vec(1..9u32, 1..3).prop_map(|parts| sizes(&parts));
-    let shape = prop_oneof![2 => plain, 1 => a_job().prop_map(|job| job.request())];
+fn any_shapes() -> impl Strategy<Value = Vec<Arc<PlacementRequest>>> {
+    let plain = prop::collection::vec(1..9u32, 1..3).prop_map(|parts| request_of_sizes(&parts));
+    let shape = prop_oneof![2 => plain, 1 => a_job().prop_map(|job| job.build_request())];
     prop::collection::vec(shape.prop_map(Arc::new), 1..6)
 }
 
@@ -150,14 +150,14 @@ impl ComparedQueues {
         self.list.remove(job);
     }
 
-    fn heard(&mut self, job: JobId) {
+    fn clear_decision(&mut self, job: JobId) {
         self.queues.clear_decision(job);
-        self.list.heard(job);
+        self.list.clear_decision(job);
     }
 
-    fn forget(&mut self, job: JobId) {
+    fn forget_job(&mut self, job: JobId) {
         self.queues.forget_job(job);
-        self.list.forget(job);
+        self.list.forget_job(job);
     }
 
     fn change(&mut self, (job, what): (u64, WaitingJobChange)) {
@@ -168,11 +168,11 @@ impl ComparedQueues {
                 known.into_iter().for_each(|waiting| self.insert(waiting));
             }
             WaitingJobChange::Leaves => self.remove(job),
-            WaitingJobChange::Ends => self.forget(job),
-            WaitingJobChange::Answers => self.heard(job),
+            WaitingJobChange::Ends => self.forget_job(job),
+            WaitingJobChange::Answers => self.clear_decision(job),
             WaitingJobChange::LosesItsPlan => {
                 self.queues.withdraw_proposal(job);
-                self.list.withdraw(job);
+                self.list.withdraw_proposal(job);
             }
             WaitingJobChange::Waits {
                 class: priority,
@@ -199,7 +199,7 @@ impl ComparedQueues {
         }
     }
 
-    fn scan(&mut self, step: HistoryStep, now: Timestamp) -> Result<(), TestCaseError> {
+    fn compare_scan(&mut self, step: HistoryStep, now: Timestamp) -> Result<(), TestCaseError> {
         let HistoryStep::Scan {
             trigger,
             grid,
@@ -211,12 +211,12 @@ impl ComparedQueues {
             return Ok(());
         };
         let mut scan = self.queues.begin_scan(trigger, Arc::clone(&grid), now);
-        let mut round = self.list.begin(trigger, grid, now);
+        let mut round = self.list.begin_scan(trigger, grid, now);
         let mut meanwhile = meanwhile.into_iter();
         let mut placed = Vec::new();
         let mut left = ScanSliceBudget(slice);
         let report = loop {
-            let expected = self.list.next(&mut round);
+            let expected = self.list.next_plan(&mut round);
             let told = loop {
                 match self.queues.step_scan(&mut scan, &mut left) {
                     ScanStep::Placed(offer) => break Ok(offer),
@@ -258,7 +258,7 @@ impl ComparedQueues {
             .filter(|_| obeys.next() == Some(true))
         {
             match decision {
-                QueueDecision::GiveUp { job, .. } => self.forget(job),
+                QueueDecision::GiveUp { job, .. } => self.forget_job(job),
                 QueueDecision::Promote { job, to } => {
                     let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
                     if let Some(waiting) = known {
@@ -268,23 +268,23 @@ impl ComparedQueues {
                             ..waiting
                         });
                     }
-                    self.heard(job);
+                    self.clear_decision(job);
                 }
             }
         }
         Ok(())
     }
 
-    fn check(&self) -> Result<(), TestCaseError> {
+    fn check_equal(&self) -> Result<(), TestCaseError> {
         let queues = &self.queues;
         let list = &self.list;
         for class in Priority::ALL {
-            let line = list.line(class);
+            let line = list.jobs_of_class(class);
             prop_assert_eq!(
                 queues.jobs_of_class(class).collect::<Vec<_>>(),
                 line.clone()
             );
-            prop_assert_eq!(queues.len_of(class), line.len());
+            prop_assert_eq!(queues.count_waiting(class), line.len());
             for (ahead, id) in line.into_iter().enumerate() {
                 let job = &list.jobs[&id];
                 let standing = QueueStanding {
@@ -307,14 +307,11 @@ impl ComparedQueues {
         prop_assert_eq!(queues.shape_count(), shapes.len());
         let mut conditions = list.jobs.values().map(|job| job.condition);
         prop_assert_eq!(
-            queues.has_unserved(),
+            queues.has_jobs_without_proposal(),
             conditions.any(|c| c != WaitingCondition::Offered)
         );
         prop_assert_eq!(queues.history(), &list.history);
-        prop_assert_eq!(
-            queues.withholding_in_effect(),
-            list.starvation_guard.as_ref()
-        );
+        prop_assert_eq!(queues.active_withholding(), list.starvation_guard.as_ref());
         Ok(())
     }
 }
@@ -326,9 +323,9 @@ proptest! {
     /// each job stands.
     #[test]
     fn queues_go_the_way_of_a_list_of_jobs(
-        parameters in parameters(), history in history(), shapes in shapes(),
-        first in prop::collection::vec(change(), 0..12),
-        steps in prop::collection::vec(step(), 1..24),
+        parameters in parameters(), history in any_history(), shapes in any_shapes(),
+        first in prop::collection::vec(any_change(), 0..12),
+        steps in prop::collection::vec(any_step(), 1..24),
     ) {
         parameters.validate().unwrap();
         let queues = PlacementQueues::new(parameters.clone(), history.clone());
@@ -339,9 +336,9 @@ proptest! {
             now.0 += pause;
             match step {
                 HistoryStep::Change(job, what) => both.change((job, what)),
-                scan @ HistoryStep::Scan { .. } => both.scan(scan, now)?,
+                scan @ HistoryStep::Scan { .. } => both.compare_scan(scan, now)?,
             }
-            both.check()?;
+            both.check_equal()?;
         }
     }
 
@@ -356,13 +353,13 @@ proptest! {
             let class = Priority::ALL[class];
             if let Some(occupied) = occupied {
                 let has = |class: Priority| occupied >> class as u32 & 1 == 1;
-                prop_assert_eq!(turns.take_first_occupied(&parameters, has), cycle.take(has));
+                prop_assert_eq!(turns.take_turn_of_occupied(&parameters, has), cycle.take_turn(has));
             } else {
                 turns.charge_placed(&parameters, class, processors);
-                cycle.place(class, processors);
+                cycle.charge_placed(class, processors);
             }
-            prop_assert_eq!(turns.current_class(&parameters), cycle.now());
-            prop_assert_eq!(turns.upcoming_order(&parameters).to_vec(), cycle.order());
+            prop_assert_eq!(turns.current_class(&parameters), cycle.current_class());
+            prop_assert_eq!(turns.upcoming_order(&parameters).to_vec(), cycle.upcoming_order());
             for class in Priority::ALL {
                 let told = turns.has_credit(&parameters, class);
                 prop_assert_eq!(told, cycle.has_credit(class), "{}", class);

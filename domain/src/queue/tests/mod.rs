@@ -14,16 +14,16 @@ use std::sync::Arc;
 use super::*;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::testing::{grid, site, sizes};
+use crate::placement::testing::{grid, open_site, request_of_sizes};
 use crate::placement::{GridSnapshot, PlacementRequest, SitePairHistory};
 use crate::units::{DurationMs, Timestamp};
 
 /// A job that has waited since the second that is its number.
-fn waiting(job: u64, priority: Priority, processors: u32) -> WaitingJob {
-    waiting_for(job, priority, sizes(&[processors]))
+fn waiting_job(job: u64, priority: Priority, processors: u32) -> WaitingJob {
+    waiting_job_for(job, priority, request_of_sizes(&[processors]))
 }
 
-fn waiting_for(job: u64, priority: Priority, request: PlacementRequest) -> WaitingJob {
+fn waiting_job_for(job: u64, priority: Priority, request: PlacementRequest) -> WaitingJob {
     WaitingJob {
         job: JobId(job),
         priority,
@@ -50,12 +50,12 @@ fn seconds(secs: u64) -> Timestamp {
 }
 
 /// One site with so many idle processors.
-fn idle(processors: u32) -> Arc<GridSnapshot> {
-    Arc::new(grid([site("A", processors)]))
+fn grid_with_idle(processors: u32) -> Arc<GridSnapshot> {
+    Arc::new(grid([open_site("A", processors)]))
 }
 
 /// The settings of the papers' experiments: no events.
-fn by_the_clock() -> QueueParameters {
+fn parameters_without_events() -> QueueParameters {
     QueueParameters {
         events: false,
         ..QueueParameters::default()
@@ -63,7 +63,7 @@ fn by_the_clock() -> QueueParameters {
 }
 
 /// Runs a whole scan; jobs placed leave the queue, as if their events were committed.
-fn scan(
+fn run_scan(
     queues: &mut PlacementQueues,
     trigger: ScanTrigger,
     grid: &Arc<GridSnapshot>,
@@ -84,17 +84,17 @@ fn scan(
     }
 }
 
-fn jobs(queues: &PlacementQueues, class: Priority) -> Vec<u64> {
+fn jobs_of_class(queues: &PlacementQueues, class: Priority) -> Vec<u64> {
     queues.jobs_of_class(class).map(|job| job.0).collect()
 }
 
-fn tries(queues: &PlacementQueues, job: u64) -> u32 {
+fn counted_tries(queues: &PlacementQueues, job: u64) -> u32 {
     queues.standing_of(JobId(job)).unwrap().tries
 }
 
-fn interval(secs: u64) -> QueueParameters {
+fn parameters_with_interval(secs: u64) -> QueueParameters {
     QueueParameters {
         scan_interval: DurationMs::from_secs(secs),
-        ..by_the_clock()
+        ..parameters_without_events()
     }
 }

@@ -40,49 +40,49 @@ impl PlainCycle {
             credit,
             worth,
         };
-        cycle.begin();
+        cycle.begin_turn();
         cycle
     }
 
-    pub(super) fn now(&self) -> Priority {
+    pub(super) fn current_class(&self) -> Priority {
         self.turns[self.at]
     }
 
-    fn credit(&mut self, class: Priority) -> &mut i64 {
+    fn credit_mut(&mut self, class: Priority) -> &mut i64 {
         self.credit.get_mut(&class).unwrap()
     }
 
     /// What was saved is lost, what was overdrawn is not.
-    fn begin(&mut self) {
-        let now = self.now();
+    fn begin_turn(&mut self) {
+        let now = self.current_class();
         let worth = self.worth;
-        let credit = self.credit(now);
+        let credit = self.credit_mut(now);
         *credit = worth + (*credit).min(0);
     }
 
-    fn next(&mut self) {
+    fn advance_turn(&mut self) {
         self.at = (self.at + 1) % self.turns.len();
     }
 
     /// Turns that are passed over gain nothing, but pay back what was overdrawn.
-    fn go_to(&mut self, class: Priority) {
-        if self.now() == class {
+    fn move_to_class(&mut self, class: Priority) {
+        if self.current_class() == class {
             return;
         }
-        while self.now() != class {
-            let now = self.now();
+        while self.current_class() != class {
+            let now = self.current_class();
             let worth = self.worth;
-            let credit = self.credit(now);
+            let credit = self.credit_mut(now);
             *credit = (*credit).max((*credit + worth).min(0));
-            self.next();
+            self.advance_turn();
         }
-        self.begin();
+        self.begin_turn();
     }
 
     /// Whether it can spend anything in its turn, now or when it comes.
     pub(super) fn has_credit(&self, class: Priority) -> bool {
         let credit = self.credit[&class];
-        if self.now() == class {
+        if self.current_class() == class {
             credit > 0
         } else {
             credit + self.worth > 0
@@ -90,7 +90,7 @@ impl PlainCycle {
     }
 
     /// A queue's next turn comes earlier than that of those behind it.
-    pub(super) fn order(&self) -> Vec<Priority> {
+    pub(super) fn upcoming_order(&self) -> Vec<Priority> {
         let ahead = (0..self.turns.len()).map(|n| self.turns[(self.at + n) % self.turns.len()]);
         let mut order: Vec<Priority> = Vec::new();
         for class in ahead {
@@ -101,24 +101,27 @@ impl PlainCycle {
         order
     }
 
-    pub(super) fn place(&mut self, class: Priority, processors: u64) {
+    pub(super) fn charge_placed(&mut self, class: Priority, processors: u64) {
         if !self.has_credit(class) {
-            *self.credit(class) = self.worth;
+            *self.credit_mut(class) = self.worth;
         }
-        self.go_to(class);
-        *self.credit(class) -= processors as i64;
-        while self.credit[&self.now()] <= 0 {
-            self.next();
-            self.begin();
+        self.move_to_class(class);
+        *self.credit_mut(class) -= processors as i64;
+        while self.credit[&self.current_class()] <= 0 {
+            self.advance_turn();
+            self.begin_turn();
         }
     }
 
     /// By the clock: the first queue in turn that has anybody.
-    pub(super) fn take(&mut self, has: impl Fn(Priority) -> bool) -> Option<Priority> {
-        let class = self.order().into_iter().find(|class| has(*class))?;
-        self.go_to(class);
-        self.next();
-        self.begin();
+    pub(super) fn take_turn(&mut self, has: impl Fn(Priority) -> bool) -> Option<Priority> {
+        let class = self
+            .upcoming_order()
+            .into_iter()
+            .find(|class| has(*class))?;
+        self.move_to_class(class);
+        self.advance_turn();
+        self.begin_turn();
         Some(class)
     }
 }
@@ -186,7 +189,7 @@ impl PlainQueues {
     }
 
     /// Jobs of a class, head to tail.
-    pub(super) fn line(&self, class: Priority) -> Vec<JobId> {
+    pub(super) fn jobs_of_class(&self, class: Priority) -> Vec<JobId> {
         let here = self
             .jobs
             .values()
@@ -198,8 +201,8 @@ impl PlainQueues {
         line.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn ready(&self, class: Priority) -> Vec<JobId> {
-        let mut line = self.line(class);
+    fn ready_jobs(&self, class: Priority) -> Vec<JobId> {
+        let mut line = self.jobs_of_class(class);
         line.retain(|id| self.jobs[id].condition == WaitingCondition::Ready);
         line
     }
@@ -208,14 +211,14 @@ impl PlainQueues {
         self.counted.get(&id).map_or(0, |counted| counted.all)
     }
 
-    fn set(&mut self, id: JobId, condition: WaitingCondition) {
+    fn set_condition(&mut self, id: JobId, condition: WaitingCondition) {
         self.clock += 1;
         let job = self.jobs.get_mut(&id).unwrap();
         job.condition = condition;
         job.since = self.clock;
     }
 
-    fn wake(&mut self, now: Timestamp) {
+    fn wake_backed_off(&mut self, now: Timestamp) {
         let over = self
             .jobs
             .values()
@@ -223,7 +226,7 @@ impl PlainQueues {
             .map(|job| job.waiting.job);
         over.collect::<Vec<_>>()
             .into_iter()
-            .for_each(|id| self.set(id, WaitingCondition::Ready));
+            .for_each(|id| self.set_condition(id, WaitingCondition::Ready));
     }
 
     /// A job waits, or waits otherwise; one that has a plan keeps it, unless it is frozen.
@@ -263,11 +266,11 @@ impl PlainQueues {
                 since,
             },
         );
-        self.tidy();
+        self.drop_stale_refusals();
     }
 
     /// Nothing is known of a request that nobody has.
-    fn tidy(&mut self) {
+    fn drop_stale_refusals(&mut self) {
         let jobs = &self.jobs;
         self.refusals
             .retain(|request, _| jobs.values().any(|job| job.waiting.request == *request));
@@ -275,41 +278,41 @@ impl PlainQueues {
 
     pub(super) fn remove(&mut self, id: JobId) {
         self.jobs.remove(&id);
-        self.tidy();
+        self.drop_stale_refusals();
     }
 
-    pub(super) fn forget(&mut self, id: JobId) {
+    pub(super) fn forget_job(&mut self, id: JobId) {
         self.remove(id);
         self.counted.remove(&id);
     }
 
-    pub(super) fn heard(&mut self, id: JobId) {
+    pub(super) fn clear_decision(&mut self, id: JobId) {
         self.counted
             .entry(id)
             .and_modify(|counted| counted.told = false);
     }
 
-    pub(super) fn withdraw(&mut self, id: JobId) {
+    pub(super) fn withdraw_proposal(&mut self, id: JobId) {
         if self
             .jobs
             .get(&id)
             .is_some_and(|job| job.condition == WaitingCondition::Offered)
         {
-            self.set(id, WaitingCondition::Ready);
+            self.set_condition(id, WaitingCondition::Ready);
         }
     }
 
-    pub(super) fn begin(
+    pub(super) fn begin_scan(
         &mut self,
         trigger: ScanTrigger,
         grid: Arc<GridSnapshot>,
         now: Timestamp,
     ) -> PlainScan {
-        self.wake(now);
-        let occupied = Priority::ALL.map(|class| (class, !self.ready(class).is_empty()));
+        self.wake_backed_off(now);
+        let occupied = Priority::ALL.map(|class| (class, !self.ready_jobs(class).is_empty()));
         let occupied = BTreeMap::from(occupied);
         let turn = match trigger {
-            ScanTrigger::Interval => self.cycle.take(|class| occupied[&class]),
+            ScanTrigger::Interval => self.cycle.take_turn(|class| occupied[&class]),
             ScanTrigger::Event => None,
         };
         PlainScan {
@@ -325,32 +328,32 @@ impl PlainQueues {
     }
 
     /// The next plan of a scan; without one it is over.
-    pub(super) fn next(
+    pub(super) fn next_plan(
         &mut self,
         round: &mut PlainScan,
     ) -> Option<(JobId, PlacementPlan, PlacementOrigin)> {
         if std::mem::take(&mut round.is_first) {
-            self.starvation_guard = self.starvation_guard(round);
+            self.starvation_guard = self.begin_withholding(round);
         }
         if let Some(class) = round.turn {
-            if let Some(offer) = self.first(class, round) {
+            if let Some(offer) = self.place_first_of_class(class, round) {
                 return Some(offer);
             }
             round.turn = None;
-            self.ready(class)
+            self.ready_jobs(class)
                 .into_iter()
-                .for_each(|id| self.count(id, round));
+                .for_each(|id| self.count_failed_try(id, round));
         }
         if !self.parameters.events {
             return None;
         }
         // Who has something to spend comes first, in the order of the next turns.
-        let mut order = self.cycle.order();
+        let mut order = self.cycle.upcoming_order();
         order.sort_by_key(|class| !self.cycle.has_credit(*class));
         for class in order {
-            if let Some(offer) = self.first(class, round) {
+            if let Some(offer) = self.place_first_of_class(class, round) {
                 let processors = self.jobs[&offer.0].waiting.request.processors();
-                self.cycle.place(class, processors);
+                self.cycle.charge_placed(class, processors);
                 return Some(offer);
             }
         }
@@ -358,12 +361,12 @@ impl PlainQueues {
     }
 
     /// Places the first of a class that fits.
-    fn first(
+    fn place_first_of_class(
         &mut self,
         class: Priority,
         round: &mut PlainScan,
     ) -> Option<(JobId, PlacementPlan, PlacementOrigin)> {
-        for id in self.ready(class) {
+        for id in self.ready_jobs(class) {
             let request = Arc::clone(&self.jobs[&id].waiting.request);
             if self.jobs[&id].since > round.began || round.refused.contains(&request) {
                 continue;
@@ -375,11 +378,11 @@ impl PlainQueues {
                 observer: &mut SilentObserver,
             };
             match try_to_place(&request, &mut context) {
-                Err(refusal) => self.refuse(request, refusal, round),
+                Err(refusal) => self.record_refusal(request, refusal, round),
                 Ok(plan) => {
                     let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
                     self.refusals.remove(&request);
-                    self.set(id, WaitingCondition::Offered);
+                    self.set_condition(id, WaitingCondition::Offered);
                     round.report.placed += 1;
                     return Some((id, plan, by));
                 }
@@ -388,7 +391,7 @@ impl PlainQueues {
         None
     }
 
-    fn refuse(
+    fn record_refusal(
         &mut self,
         request: Arc<PlacementRequest>,
         refusal: PlacementRefusal,
@@ -401,7 +404,7 @@ impl PlainQueues {
 
     /// A try that failed counts once in an interval; then a job that was not told is given up or
     /// rises.
-    fn count(&mut self, id: JobId, round: &mut PlainScan) {
+    fn count_failed_try(&mut self, id: JobId, round: &mut PlainScan) {
         let PlainWaitingJob { waiting, since, .. } = &self.jobs[&id];
         let class = waiting.priority;
         let interval = self.parameters.scan_interval;
@@ -444,12 +447,12 @@ impl PlainQueues {
 
     /// The oldest super-high job, if it is tried, has waited long enough and does not fit, has
     /// withheld for it what it lacks.
-    fn starvation_guard(&mut self, round: &mut PlainScan) -> Option<StarvationGuard> {
-        let job = *self.line(Priority::SuperHigh).first()?;
+    fn begin_withholding(&mut self, round: &mut PlainScan) -> Option<StarvationGuard> {
+        let job = *self.jobs_of_class(Priority::SuperHigh).first()?;
         let PlainWaitingJob {
             waiting, condition, ..
         } = self.jobs[&job].clone();
-        let until = until(
+        let until = withholding_end(
             &self.parameters.starvation_guard,
             waiting.entered,
             round.now,
@@ -464,12 +467,12 @@ impl PlainQueues {
             observer: &mut SilentObserver,
         };
         let refusal = try_to_place(&waiting.request, &mut context).err()?;
-        let withheld = withhold(
+        let withheld = withhold_processors(
             &waiting.request,
             self.parameters.starvation_guard.share.0,
             round,
         );
-        self.refuse(waiting.request, refusal, round);
+        self.record_refusal(waiting.request, refusal, round);
         (!withheld.is_empty()).then_some(StarvationGuard {
             job,
             withheld,
@@ -479,7 +482,7 @@ impl PlainQueues {
 }
 
 /// After a time they are withheld for so long, then not for as long, and so on.
-fn until(
+fn withholding_end(
     starvation_guard: &StarvationGuardParameters,
     entered: Timestamp,
     now: Timestamp,
@@ -497,7 +500,11 @@ fn until(
 
 /// Each component, the largest first, has what is left where most is left of the sites that could
 /// hold it when empty, but never more of a site than the share.
-fn withhold(request: &PlacementRequest, share: u32, round: &mut PlainScan) -> Vec<(SiteName, u32)> {
+fn withhold_processors(
+    request: &PlacementRequest,
+    share: u32,
+    round: &mut PlainScan,
+) -> Vec<(SiteName, u32)> {
     let sites = round.grid.sites();
     let total = |site: &GridSite| {
         site.shape

@@ -11,7 +11,7 @@ use crate::placement::{
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
-fn drawn_jobs() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u64)>> {
+fn any_jobs() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u64)>> {
     let sizes = prop_oneof![
         4 => (1..9u32).prop_map(|size| vec![size]),
         1 => prop::collection::vec(1..6u32, 2..4),
@@ -19,19 +19,19 @@ fn drawn_jobs() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u64)>> {
     prop::collection::vec((0..4usize, sizes, 0..20u64), 0..40)
 }
 
-fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<WaitingJob> {
+fn build_waiting_jobs(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<WaitingJob> {
     drawn
         .iter()
         .enumerate()
         .map(|(index, (class, parts, entered))| WaitingJob {
             entered: seconds(*entered),
-            ..waiting_for(index as u64, CLASSES[*class], sizes(parts))
+            ..waiting_job_for(index as u64, CLASSES[*class], request_of_sizes(parts))
         })
         .collect()
 }
 
 /// Tries one queue job by job, as the paper has it.
-fn naive(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
+fn place_naively(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
     let mut queue: Vec<&WaitingJob> = jobs.iter().filter(|job| job.priority == class).collect();
     queue.sort_by_key(|job| (job.entered, job.job));
     let mut remaining = RemainingResources::of_grid(grid);
@@ -57,17 +57,17 @@ proptest! {
     /// and is then found by the next scan.
     #[test]
     fn trying_shapes_gives_what_trying_each_job_gives(
-        drawn in drawn_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
+        drawn in any_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
     ) {
-        let jobs = build(&drawn);
-        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| site(name, idle));
+        let jobs = build_waiting_jobs(&drawn);
+        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| open_site(name, idle));
         let grid = Arc::new(grid(sites));
-        let mut queues = queues_of(by_the_clock(), jobs.clone());
+        let mut queues = queues_of(parameters_without_events(), jobs.clone());
         let occupied: Vec<Priority> =
-            CLASSES.into_iter().filter(|&class| queues.len_of(class) > 0).collect();
+            CLASSES.into_iter().filter(|&class| queues.count_waiting(class) > 0).collect();
         // Turn by turn, each against the whole grid: every queue is scanned once.
         for class in occupied {
-            let expected = naive(&jobs, class, &grid);
+            let expected = place_naively(&jobs, class, &grid);
             let mut scan = queues.begin_scan(ScanTrigger::Interval, Arc::clone(&grid), seconds(100));
             let mut placed = Vec::new();
             while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
@@ -79,11 +79,11 @@ proptest! {
 
     #[test]
     fn an_event_leaves_nobody_who_still_fits(
-        drawn in drawn_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
+        drawn in any_jobs(), idle in prop::collection::vec(0..25u32, 1..5),
         turn_processors in 1..40u32,
     ) {
-        let jobs = build(&drawn);
-        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| site(name, idle));
+        let jobs = build_waiting_jobs(&drawn);
+        let sites = ["A", "B", "C", "D"].iter().zip(&idle).map(|(name, &idle)| open_site(name, idle));
         let grid = Arc::new(grid(sites));
         let parameters = QueueParameters { turn_processors, ..QueueParameters::default() };
         let mut queues = queues_of(parameters, jobs.clone());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bid::BidRefusal;
-use crate::placement::testing::{site_of, under};
+use crate::placement::testing::{site_with_resources, with_policy};
 use crate::placement::{AnnouncedNeed, BidRoundBasis, SiteProperties};
 use crate::resources::Resources;
 use Priority::{High, Low};
@@ -10,12 +10,20 @@ use Priority::{High, Low};
 /// QS-6.
 #[test]
 fn a_scan_tries_everyone() {
-    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
-    let mut queues = queues_of(by_the_clock(), all);
-    let (placed, report) = scan(&mut queues, ScanTrigger::Interval, &idle(10), seconds(100));
+    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting_job(job, High, size));
+    let mut queues = queues_of(parameters_without_events(), all);
+    let (placed, report) = run_scan(
+        &mut queues,
+        ScanTrigger::Interval,
+        &grid_with_idle(10),
+        seconds(100),
+    );
     assert_eq!(placed, [2, 4]);
-    assert_eq!(jobs(&queues, High), [1, 3]);
-    assert_eq!((tries(&queues, 1), tries(&queues, 3)), (1, 1));
+    assert_eq!(jobs_of_class(&queues, High), [1, 3]);
+    assert_eq!(
+        (counted_tries(&queues, 1), counted_tries(&queues, 3)),
+        (1, 1)
+    );
     assert_eq!(
         (report.placed, report.shapes_refused, report.tries_counted),
         (2, 1, 2)
@@ -25,15 +33,15 @@ fn a_scan_tries_everyone() {
 /// QS-7.
 #[test]
 fn a_scan_does_not_try_who_arrived_after_it_began() {
-    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
-    let mut queues = queues_of(by_the_clock(), all);
-    let mut scan = queues.begin_scan(ScanTrigger::Interval, idle(40), seconds(100));
+    let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting_job(job, High, size));
+    let mut queues = queues_of(parameters_without_events(), all);
+    let mut scan = queues.begin_scan(ScanTrigger::Interval, grid_with_idle(40), seconds(100));
     let mut placed = Vec::new();
     loop {
         match queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => {
                 placed.push(offer.job.0);
-                queues.insert(waiting(5, High, 5));
+                queues.insert(waiting_job(5, High, 5));
             }
             ScanStep::Yield => panic!("the budget is endless"),
             ScanStep::Announce(..) => panic!("no rounds are asked for"),
@@ -42,19 +50,22 @@ fn a_scan_does_not_try_who_arrived_after_it_began() {
     }
     assert_eq!(placed, [1, 2, 4]);
     placed.into_iter().for_each(|job| queues.remove(JobId(job)));
-    assert_eq!(jobs(&queues, High), [3, 5]);
-    assert_eq!((tries(&queues, 3), tries(&queues, 5)), (1, 0));
+    assert_eq!(jobs_of_class(&queues, High), [3, 5]);
+    assert_eq!(
+        (counted_tries(&queues, 3), counted_tries(&queues, 5)),
+        (1, 0)
+    );
 }
 
 #[test]
 fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
-    let all = (0..1_000).map(|job| waiting(job, High, 11 + (job % 3) as u32));
-    let mut queues = queues_of(by_the_clock(), all);
+    let all = (0..1_000).map(|job| waiting_job(job, High, 11 + (job % 3) as u32));
+    let mut queues = queues_of(parameters_without_events(), all);
     assert_eq!(queues.shape_count(), 3);
-    let (placed, report) = scan(
+    let (placed, report) = run_scan(
         &mut queues,
         ScanTrigger::Interval,
-        &idle(10),
+        &grid_with_idle(10),
         seconds(5_000),
     );
     assert_eq!(placed, []);
@@ -75,27 +86,33 @@ fn a_shape_refused_in_one_queue_is_not_tried_in_another() {
     let all = Priority::ALL
         .into_iter()
         .zip(1..)
-        .map(|(class, job)| waiting(job, class, 50));
+        .map(|(class, job)| waiting_job(job, class, 50));
     let mut queues = queues_of(QueueParameters::default(), all);
-    let (_, report) = scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10));
+    let (_, report) = run_scan(
+        &mut queues,
+        ScanTrigger::Event,
+        &grid_with_idle(10),
+        seconds(10),
+    );
     assert_eq!(report.shapes_refused, 1);
 }
 
 #[test]
 fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
-    let all = || (0..500).map(|job| waiting(job, High, 1 + (job % 7) as u32));
+    let all = || (0..500).map(|job| waiting_job(job, High, 1 + (job % 7) as u32));
     let whole = {
-        let mut queues = queues_of(by_the_clock(), all());
-        scan(
+        let mut queues = queues_of(parameters_without_events(), all());
+        run_scan(
             &mut queues,
             ScanTrigger::Interval,
-            &idle(300),
+            &grid_with_idle(300),
             seconds(1_000),
         )
     };
     for budget in [1, 7, 100] {
-        let mut queues = queues_of(by_the_clock(), all());
-        let mut scan = queues.begin_scan(ScanTrigger::Interval, idle(300), seconds(1_000));
+        let mut queues = queues_of(parameters_without_events(), all());
+        let mut scan =
+            queues.begin_scan(ScanTrigger::Interval, grid_with_idle(300), seconds(1_000));
         let mut placed = Vec::new();
         let mut slices = 0;
         let mut left = ScanSliceBudget(budget);
@@ -116,33 +133,49 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
 fn an_event_places_from_every_queue_and_counts_no_try() {
     let parameters = QueueParameters::default();
     let all = [
-        waiting(1, Low, 5),
-        waiting(2, High, 50),
-        waiting(3, High, 5),
+        waiting_job(1, Low, 5),
+        waiting_job(2, High, 50),
+        waiting_job(3, High, 5),
     ];
     let mut queues = queues_of(parameters, all);
-    let (placed, report) = scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10));
+    let (placed, report) = run_scan(
+        &mut queues,
+        ScanTrigger::Event,
+        &grid_with_idle(10),
+        seconds(10),
+    );
     assert_eq!(placed, [3, 1]);
-    assert_eq!((tries(&queues, 2), report.tries_counted), (0, 0));
+    assert_eq!((counted_tries(&queues, 2), report.tries_counted), (0, 0));
 }
 
 #[test]
 fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
     let all = [
-        waiting(1, Low, 5),
-        waiting(2, High, 50),
-        waiting(3, High, 5),
+        waiting_job(1, Low, 5),
+        waiting_job(2, High, 50),
+        waiting_job(3, High, 5),
     ];
     let mut queues = queues_of(QueueParameters::default(), all);
-    let (placed, report) = scan(&mut queues, ScanTrigger::Interval, &idle(10), seconds(10));
+    let (placed, report) = run_scan(
+        &mut queues,
+        ScanTrigger::Interval,
+        &grid_with_idle(10),
+        seconds(10),
+    );
     assert_eq!((placed, report.tries_counted), (vec![3, 1], 1));
 }
 
 #[test]
 fn with_events_off_an_event_does_nothing() {
-    let mut queues = queues_of(by_the_clock(), [waiting(1, Low, 5)]);
+    let mut queues = queues_of(parameters_without_events(), [waiting_job(1, Low, 5)]);
     assert_eq!(
-        scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10)).0,
+        run_scan(
+            &mut queues,
+            ScanTrigger::Event,
+            &grid_with_idle(10),
+            seconds(10)
+        )
+        .0,
         []
     );
 }
@@ -151,24 +184,29 @@ fn with_events_off_an_event_does_nothing() {
 fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
     let together = |job| WaitingJob {
         entered: seconds(7),
-        ..waiting(job, High, 1)
+        ..waiting_job(job, High, 1)
     };
     let all = [
         together(9),
         together(8),
-        waiting(3, High, 1),
-        waiting(10, High, 2),
+        waiting_job(3, High, 1),
+        waiting_job(10, High, 2),
     ];
-    let mut queues = queues_of(by_the_clock(), all);
-    let (placed, _) = scan(&mut queues, ScanTrigger::Interval, &idle(100), seconds(100));
+    let mut queues = queues_of(parameters_without_events(), all);
+    let (placed, _) = run_scan(
+        &mut queues,
+        ScanTrigger::Interval,
+        &grid_with_idle(100),
+        seconds(100),
+    );
     assert_eq!(placed, [3, 8, 9, 10]);
 }
 
 #[test]
 fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
-    let all = (0..5).map(|job| waiting(job, High, 4));
+    let all = (0..5).map(|job| waiting_job(job, High, 4));
     let mut queues = queues_of(QueueParameters::default(), all);
-    let mut scan = queues.begin_scan(ScanTrigger::Event, idle(10), seconds(10));
+    let mut scan = queues.begin_scan(ScanTrigger::Event, grid_with_idle(10), seconds(10));
     let budget = &mut ScanSliceBudget(u32::MAX);
     assert!(matches!(
         queues.step_scan(&mut scan, budget),
@@ -185,27 +223,31 @@ fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
         ScanStep::Done(_)
     ));
     assert_eq!(
-        scan.grid().usable()[0].processors,
+        scan.grid().usable_by_site()[0].processors,
         10,
         "the snapshot is as it was"
     );
 }
 
 /// A waiting job for which sites bid.
-fn bid_for(job: u64, size: u32) -> WaitingJob {
-    waiting_for(job, High, under("mrs", &sizes(&[size])))
+fn waiting_job_with_bids(job: u64, size: u32) -> WaitingJob {
+    waiting_job_for(job, High, with_policy("mrs", &request_of_sizes(&[size])))
 }
 
 #[test]
 fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     let mut queues = queues_of(
-        by_the_clock(),
-        [bid_for(1, 6), waiting(2, High, 6), bid_for(3, 2)],
+        parameters_without_events(),
+        [
+            waiting_job_with_bids(1, 6),
+            waiting_job(2, High, 6),
+            waiting_job_with_bids(3, 2),
+        ],
     );
     let budget = &mut ScanSliceBudget(u32::MAX);
     let mut scan = queues
-        .begin_scan(ScanTrigger::Interval, idle(10), seconds(100))
-        .with_rounds();
+        .begin_scan(ScanTrigger::Interval, grid_with_idle(10), seconds(100))
+        .with_bid_rounds();
     let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
@@ -221,8 +263,8 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     let ground = BidRoundBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
     let free = scan.remaining().processors()[0];
-    let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
-    scan.resolve_round(
+    let answers = [asked.answer_for_site(&ground, 0, &Resources::processors(free))];
+    scan.record_round_outcome(
         job,
         asked.place_by_answers(&ground, &answers, scan.remaining()),
     );
@@ -240,7 +282,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     assert_eq!(job, JobId(3));
     let nobody = [Err(BidRefusal::Silent)];
     let asked = AnnouncedNeed::new(request);
-    scan.resolve_round(
+    scan.record_round_outcome(
         job,
         asked.place_by_answers(&ground, &nobody, scan.remaining()),
     );
@@ -252,18 +294,18 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
 
 #[test]
 fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
-    let mut busy = site_of("A", Resources::processors(64), Resources::processors(8));
+    let mut busy = site_with_resources("A", Resources::processors(64), Resources::processors(8));
     let shape = SiteProperties::clone(busy.shape.as_ref().unwrap());
     busy.shape = Some(Arc::new(SiteProperties {
         queues: true,
         ..shape
     }));
-    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
+    let mut queues = queues_of(parameters_without_events(), [waiting_job_with_bids(1, 9)]);
     let grid = Arc::new(grid([busy]));
     let budget = &mut ScanSliceBudget(u32::MAX);
     let mut scan = queues
         .begin_scan(ScanTrigger::Interval, grid, seconds(100))
-        .with_rounds();
+        .with_bid_rounds();
     let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
@@ -274,24 +316,27 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
     );
     let ground = BidRoundBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
-    let answers = [asked.answer_at(&ground, 0, &Resources::processors(8))];
-    scan.resolve_round(
+    let answers = [asked.answer_for_site(&ground, 0, &Resources::processors(8))];
+    scan.record_round_outcome(
         job,
         asked.place_by_answers(&ground, &answers, scan.remaining()),
     );
     let ScanStep::Placed(offer) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
-    assert!(offer.plan.placements[0].acquisition.is_queued());
+    assert!(offer.plan.placements[0].acquisition.waits_in_site_queue());
 }
 
 /// Two jobs are announced in one scan, and the second is tried after the first got nothing.
 /// Processors that are free when the scan begins, and when each of them is announced.
-fn second_of(begun: u32, free: [u32; 2]) -> bool {
-    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9), bid_for(2, 8)]);
+fn is_second_job_placed(begun: u32, free: [u32; 2]) -> bool {
+    let mut queues = queues_of(
+        parameters_without_events(),
+        [waiting_job_with_bids(1, 9), waiting_job_with_bids(2, 8)],
+    );
     let mut scan = queues
-        .begin_scan(ScanTrigger::Interval, idle(begun), seconds(100))
-        .with_rounds();
+        .begin_scan(ScanTrigger::Interval, grid_with_idle(begun), seconds(100))
+        .with_bid_rounds();
     let mut last = true;
     for free in free {
         let step = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX));
@@ -300,36 +345,36 @@ fn second_of(begun: u32, free: [u32; 2]) -> bool {
         };
         let ground = BidRoundBasis::new(&request, scan.shared_grid());
         let asked = AnnouncedNeed::new(request);
-        let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
+        let answers = [asked.answer_for_site(&ground, 0, &Resources::processors(free))];
         let decided = asked.place_by_answers(&ground, &answers, scan.remaining());
         last = decided.is_ok();
         if !last {
             scan.learn_from_bids(&asked, &answers);
         }
-        scan.resolve_round(job, decided);
+        scan.record_round_outcome(job, decided);
     }
     last
 }
 
 #[test]
 fn what_comes_free_during_a_scan_is_for_who_is_tried_first() {
-    assert!(second_of(8, [8, 8]));
+    assert!(is_second_job_placed(8, [8, 8]));
     assert!(
-        !second_of(7, [7, 10]),
+        !is_second_job_placed(7, [7, 10]),
         "it came free after the first was tried"
     );
     assert!(
-        !second_of(10, [5, 10]),
+        !is_second_job_placed(10, [5, 10]),
         "it was gone when the first was tried"
     );
 }
 
 #[test]
 fn what_is_foreseen_for_a_job_takes_nothing_until_it_is_kept_for_it() {
-    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
+    let mut queues = queues_of(parameters_without_events(), [waiting_job_with_bids(1, 9)]);
     let mut scan = queues
-        .begin_scan(ScanTrigger::Interval, idle(10), seconds(100))
-        .with_rounds();
+        .begin_scan(ScanTrigger::Interval, grid_with_idle(10), seconds(100))
+        .with_bid_rounds();
     let step = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX));
     let ScanStep::Announce(job, request) = step else {
         panic!()

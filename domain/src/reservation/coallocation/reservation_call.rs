@@ -123,7 +123,7 @@ impl ReservationCall {
                 window,
                 ..
             } => ledger
-                .request(*serial, &part_request(job, *part, *window), expires)
+                .request_reservation(*serial, &part_request(job, *part, *window), expires)
                 .into(),
             ReservationCall::Modify {
                 serial,

@@ -38,7 +38,7 @@ pub enum ReservationSearchFailure {
 pub enum ReservationSearchState {
     /// A site has to be called.
     Asks(ReservationCall),
-    /// Each part has a confirmed reservation ([`ReservationSearch::reserved`]).
+    /// Each part has a confirmed reservation ([`ReservationSearch::part_reservations`]).
     Confirmed,
     /// The search has failed, and nothing is left to cancel.
     Failed(ReservationSearchFailure),
@@ -184,12 +184,12 @@ impl ReservationSearch {
     }
 
     /// The reservation of each part, in the order of the request.
-    pub fn reserved(&self) -> &[Option<PartReservation>] {
+    pub fn part_reservations(&self) -> &[Option<PartReservation>] {
         &self.held
     }
 
     /// Lists every reservation that the search answers for: those of
-    /// [`ReservationSearch::reserved`], one that changes hands or is being cancelled, and those
+    /// [`ReservationSearch::part_reservations`], one that changes hands or is being cancelled, and those
     /// among which it has yet to choose.
     pub fn owned_reservations(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
@@ -241,7 +241,7 @@ impl ReservationSearch {
     }
 
     /// Returns what is to be done next. It follows from the state alone.
-    pub fn standing(&self) -> ReservationSearchState {
+    pub fn current_state(&self) -> ReservationSearchState {
         let (ask, ended) = match &self.step {
             ReservationSearchStep::Rank { granted, at } => (self.probing_call(granted, at), None),
             ReservationSearchStep::Place { part, at, .. } => {
@@ -249,18 +249,18 @@ impl ReservationSearch {
             }
             ReservationSearchStep::Augment { at, .. } => (Some(self.augmenting_call(at)), None),
             ReservationSearchStep::Check { left } => (
-                ask_last(left, |site, serial| ReservationCall::Check { site, serial }),
+                call_to_last_site(left, |site, serial| ReservationCall::Check { site, serial }),
                 None,
             ),
             ReservationSearchStep::Confirm { left } => (
-                ask_last(left, |site, serial| ReservationCall::Confirm {
+                call_to_last_site(left, |site, serial| ReservationCall::Confirm {
                     site,
                     serial,
                 }),
                 None,
             ),
             ReservationSearchStep::Release { left, failure } => (
-                ask_last(left, |site, serial| ReservationCall::Cancel {
+                call_to_last_site(left, |site, serial| ReservationCall::Cancel {
                     site,
                     serial,
                 }),
@@ -281,7 +281,7 @@ impl ReservationSearch {
         mut ask: impl FnMut(&Coallocation, &ReservationCall) -> ReservationOutcome,
     ) -> ReservationSearchState {
         loop {
-            match self.standing() {
+            match self.current_state() {
                 ReservationSearchState::Asks(due) => {
                     let outcome = ask(&self.job, &due);
                     self.record_outcome(outcome);
@@ -291,7 +291,7 @@ impl ReservationSearch {
         }
     }
 
-    /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end
+    /// Records the outcome of the call that [`ReservationSearch::current_state`] asks for. After the end
     /// it changes nothing.
     pub fn record_outcome(&mut self, outcome: ReservationOutcome) {
         match std::mem::replace(&mut self.step, ReservationSearchStep::Confirmed) {
@@ -319,7 +319,7 @@ impl ReservationSearch {
 }
 
 /// The call to the last of the sites that are left.
-fn ask_last(
+fn call_to_last_site(
     left: &[PartReservation],
     ask: fn(SiteName, ReservationSerial) -> ReservationCall,
 ) -> Option<ReservationCall> {

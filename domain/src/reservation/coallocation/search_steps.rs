@@ -56,11 +56,11 @@ impl ReservationSearch {
         match parts
             .find(|(part, held): &(usize, &Option<PartReservation>)| {
                 held.as_ref()
-                    .is_none_or(|reserved| !self.window_of(*part).contains(reserved.start))
+                    .is_none_or(|reserved| !self.window_of_part(*part).contains(reserved.start))
             })
             .map(|(part, _)| part)
         {
-            None => self.after_all_placed(),
+            None => self.begin_augmenting(),
             Some(part) => match self.held[part].take() {
                 Some(early) => self.step = placing_step(part, PlacingCall::Move(early), None),
                 None => self.create_from_rank(part, 0, None),
@@ -80,7 +80,7 @@ impl ReservationSearch {
     }
 
     /// Returns [te, tl] for a part.
-    fn window_of(&self, part: usize) -> StartWindow {
+    fn window_of_part(&self, part: usize) -> StartWindow {
         self.window.shifted_by(self.job.parts[part].offset)
     }
 
@@ -97,7 +97,7 @@ impl ReservationSearch {
     pub(super) fn placing_call(&self, part: usize, at: &PlacingCall) -> ReservationCall {
         match at {
             PlacingCall::Move(PartReservation { site, serial, .. }) => {
-                let window = self.window_of(part);
+                let window = self.window_of_part(part);
                 ReservationCall::Modify {
                     site: site.clone(),
                     serial: *serial,
@@ -119,7 +119,7 @@ impl ReservationSearch {
     }
 
     fn creating_call(&self, part: usize, site: &SiteName) -> ReservationCall {
-        self.creating_call_at(part, site, self.window_of(part))
+        self.creating_call_at(part, site, self.window_of_part(part))
     }
 
     pub(super) fn creating_call_at(
@@ -143,7 +143,7 @@ impl ReservationSearch {
         refused: Option<Timestamp>,
         outcome: ReservationOutcome,
     ) {
-        let start = ReservedStartOutcome::from_outcome(outcome, self.window_of(part));
+        let start = ReservedStartOutcome::from_outcome(outcome, self.window_of_part(part));
         match at {
             PlacingCall::Move(old) => self.apply_moved(part, old, start),
             PlacingCall::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
@@ -212,7 +212,7 @@ impl ReservationSearch {
     }
 
     /// Step 13: looks for paths only if each part in A may get one.
-    fn after_all_placed(&mut self) {
+    fn begin_augmenting(&mut self) {
         let matching = self.build_matching();
         if self
             .unplaced
@@ -227,7 +227,7 @@ impl ReservationSearch {
 
     fn build_matching(&self) -> PartMatching<'_> {
         let held = self.held.iter().enumerate().map(|(part, reserved)| {
-            let window = self.window_of(part);
+            let window = self.window_of_part(part);
             let inside = reserved
                 .as_ref()
                 .filter(|reserved| window.contains(reserved.start));
@@ -293,9 +293,9 @@ impl ReservationSearch {
     /// offsets.
     fn window_to_take(&self, taker: usize, giver: usize, carried: &PartReservation) -> StartWindow {
         if self.job.parts[taker].offset == self.job.parts[giver].offset {
-            StartWindow::exactly(carried.start)
+            StartWindow::single_start(carried.start)
         } else {
-            self.window_of(taker)
+            self.window_of_part(taker)
         }
     }
 
@@ -341,14 +341,14 @@ impl ReservationSearch {
             end: site,
         } = path;
         let serial = self.take_serial();
-        match ReservedStartOutcome::from_outcome(outcome, self.window_of(last)) {
+        match ReservedStartOutcome::from_outcome(outcome, self.window_of_part(last)) {
             ReservedStartOutcome::Right(start) => {
                 let old = self.held[last].replace(PartReservation {
                     site,
                     serial,
                     start,
                 })?;
-                hand_over(takers, last, old)
+                hand_over_step(takers, last, old)
             }
             ReservedStartOutcome::Wrong(start) => Some(AugmentingCall::Cancel(PartReservation {
                 site,
@@ -374,7 +374,7 @@ impl ReservationSearch {
         match start {
             ReservedStartOutcome::Right(start) => {
                 let old = self.held[taker].replace(PartReservation { start, ..carried })?;
-                hand_over(rest, taker, old)
+                hand_over_step(rest, taker, old)
             }
             ReservedStartOutcome::Wrong(_) => Some(AugmentingCall::Cancel(carried)),
             ReservedStartOutcome::None { is_lost, next } => {
@@ -468,7 +468,7 @@ fn placing_step(part: usize, at: PlacingCall, refused: Option<Timestamp>) -> Res
 }
 
 /// Hands what a giver had to the last of the takers; `None`: there is none.
-fn hand_over(
+fn hand_over_step(
     mut takers: Vec<usize>,
     giver: usize,
     carried: PartReservation,

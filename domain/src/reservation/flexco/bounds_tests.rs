@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::tests::{job, shape, site, timeline};
+use super::tests::{job_shape, meta_job, site, timeline};
 use super::*;
 use crate::placement::bounded_split::split_largest_first;
 use crate::units::Timestamp;
 
-fn planned(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
+fn planned_sizes(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
     let names: Vec<_> = (0..free.len()).map(|at| site(&format!("s{at}"))).collect();
     let sites: Vec<_> = free
         .iter()
@@ -27,26 +27,29 @@ fn f_14_a_part_is_not_smaller_than_its_least_and_there_are_no_more_than_allowed(
     let bounded = |least, most| MetaJob {
         latest: Timestamp(0),
         bounds: SplitBounds { least, most },
-        ..job(12, 10, 0, 0)
+        ..meta_job(12, 10, 0, 0)
     };
     assert_eq!(
-        planned(&bounded(1, 9), &[10, 4, 6], 0),
+        planned_sizes(&bounded(1, 9), &[10, 4, 6], 0),
         Some(vec![10, 2, 0])
     );
-    assert_eq!(planned(&bounded(4, 9), &[10, 4, 6], 0), Some(vec![8, 4, 0]));
     assert_eq!(
-        planned(&bounded(1, 2), &[3, 5, 7, 8], 0),
+        planned_sizes(&bounded(4, 9), &[10, 4, 6], 0),
+        Some(vec![8, 4, 0])
+    );
+    assert_eq!(
+        planned_sizes(&bounded(1, 2), &[3, 5, 7, 8], 0),
         Some(vec![0, 0, 7, 5]),
         "the largest"
     );
-    assert_eq!(planned(&bounded(1, 2), &[3, 5, 6, 5], 0), None);
-    assert_eq!(planned(&bounded(7, 2), &[10, 10], 0), None);
+    assert_eq!(planned_sizes(&bounded(1, 2), &[3, 5, 6, 5], 0), None);
+    assert_eq!(planned_sizes(&bounded(7, 2), &[10, 10], 0), None);
 }
 
 #[test]
 fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
-    let mut job = job(8, 100, 20, 0);
-    job.shapes.push(shape(4, 150));
+    let mut job = meta_job(8, 100, 20, 0);
+    job.shapes.push(job_shape(4, 150));
     let a = site("A");
     let b = site("B");
     let chosen = |taken: u64| {
@@ -74,10 +77,10 @@ fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
 fn what_sites_keep_beside_the_run_time_has_no_overhead() {
     let job = MetaJob {
         beside: crate::units::DurationMs(7),
-        ..job(8, 100, 20, 0)
+        ..meta_job(8, 100, 20, 0)
     };
-    assert_eq!(job.time_on(&job.shapes[0], 1).0, 107);
-    assert_eq!(job.time_on(&job.shapes[0], 2).0, 127);
+    assert_eq!(job.run_time_on(&job.shapes[0], 1).0, 107);
+    assert_eq!(job.run_time_on(&job.shapes[0], 2).0, 127);
     assert_eq!(job.longest_run().0, 127);
 }
 
@@ -94,7 +97,7 @@ fn a_site_offers_no_more_than_may_be_had_and_nothing_before_input_is_there() {
         time: &time,
     }];
     let start = |processors| {
-        plan_in_shape(&job(processors, 10, 0, 0), 0, &offers, 0, Timestamp(0))
+        plan_in_shape(&meta_job(processors, 10, 0, 0), 0, &offers, 0, Timestamp(0))
             .map(|plan| plan.start)
     };
     assert_eq!(start(8), Some(Timestamp(40)));
@@ -109,8 +112,8 @@ proptest! {
         free in prop::collection::vec(0..30u32, 1..6),
     ) {
         let bounds = SplitBounds { least, most };
-        let job = MetaJob { latest: Timestamp(0), bounds, ..job(total, 10, 0, 0) };
-        let found = planned(&job, &free, turn);
+        let job = MetaJob { latest: Timestamp(0), bounds, ..meta_job(total, 10, 0, 0) };
+        let found = planned_sizes(&job, &free, turn);
         let mut usable = free.clone();
         usable.sort_unstable_by(|a, b| b.cmp(a));
         let in_one = usable[0] >= total;

@@ -39,7 +39,7 @@ impl PublishedFreeTime for Timeline {
     fn idle_steps(&self, span: TimeSpan) -> Vec<IdleStep> {
         let mut idle = Vec::new();
         let mut before = None::<ResourceAmounts>;
-        let _: ControlFlow<()> = self.steps(span, |at, free| {
+        let _: ControlFlow<()> = self.visit_steps(span, |at, free| {
             let gains = before.is_none_or(|before| !before.reaches_all(&free));
             idle.push(IdleStep {
                 at,
@@ -171,7 +171,7 @@ pub fn timeline_of_slots(
     slots: &[FreeSlot],
 ) -> Result<Timeline, ResourceKindsError> {
     let mut timeline = Timeline::new(from, total)?;
-    let all = timeline.amounts(total)?;
+    let all = timeline.to_amounts(total)?;
     timeline.book(TimeSpan::new(from, FOREVER), &all);
     // The slot of most processors counts at each instant. It is the shortest one, which knows best
     // what is free of the other kinds.
@@ -180,7 +180,7 @@ pub fn timeline_of_slots(
     let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([FOREVER]);
     for ((begin, most), end) in steps.iter().zip(ends) {
         if let Some((_, number)) = most {
-            let free = timeline.amounts(&slots[*number].free)?;
+            let free = timeline.to_amounts(&slots[*number].free)?;
             timeline.release(TimeSpan::new(*begin, end), &free);
         }
     }
@@ -193,6 +193,6 @@ fn most_portions(kinds: &ResourceKinds, free: &ResourceAmounts, of: &Resources) 
     if of.others.is_empty() {
         return processors;
     }
-    let free = kinds.resources(free);
-    of.most_of(processors, |kind| free.other(kind))
+    let free = kinds.to_resources(free);
+    of.max_processors_for(processors, |kind| free.other(kind))
 }

@@ -64,19 +64,19 @@ impl MetaJob {
     pub fn longest_run(&self) -> DurationMs {
         self.shapes
             .iter()
-            .map(|shape| self.time_on(shape, 2))
+            .map(|shape| self.run_time_on(shape, 2))
             .max()
             .unwrap_or_default()
     }
 
     /// Returns the time that it takes in a shape on so many sites; xo is rounded up.
-    pub fn time_on(&self, shape: &JobShape, sites: usize) -> DurationMs {
+    pub fn run_time_on(&self, shape: &JobShape, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
             self.overhead
         } else {
             PerMillion(0)
         };
-        shape.run_time + shape.run_time.scaled(overhead) + self.beside
+        shape.run_time + shape.run_time.scaled_by(overhead) + self.beside
     }
 }
 
@@ -135,8 +135,8 @@ pub fn plan_in_shape(
     let asked = job.shapes.get(shape)?;
     let first = turn % sites.len().max(1);
     let in_turn = [&sites[first..], &sites[..first]].concat();
-    let alone = job.time_on(asked, 1);
-    let spread = job.time_on(asked, 2);
+    let alone = job.run_time_on(asked, 1);
+    let spread = job.run_time_on(asked, 2);
     let mut over_several: Option<FlexPlan> = None;
     let window = job.accepted_window(now);
     let wanted = asked.resources.processors;

@@ -33,7 +33,7 @@ const EVER: StartWindow = StartWindow {
     latest: FOREVER,
 };
 
-fn forward(
+fn rescheduled_parts(
     parts: &[UnsplitPart],
     present: (u64, &[&str]),
     taken: [&[(u32, u64, u64)]; 2],
@@ -46,7 +46,7 @@ fn forward(
         .zip(&times)
         .map(|(name, time)| OfferingSite { name, time })
         .collect();
-    let present = plan_of(present);
+    let present = parts_plan(present);
     let found = reschedule_parts(parts, &present, &offers, window, Timestamp(10));
     found.map(|plan| {
         (
@@ -56,14 +56,14 @@ fn forward(
     })
 }
 
-fn plan_of((start, sites): (u64, &[&str])) -> PartsPlan {
+fn parts_plan((start, sites): (u64, &[&str])) -> PartsPlan {
     PartsPlan {
         start: Timestamp(start),
         sites: sites.iter().map(|name| site(name)).collect(),
     }
 }
 
-fn at(start: u64, sites: &[&str]) -> Option<(u64, Vec<String>)> {
+fn expected_plan(start: u64, sites: &[&str]) -> Option<(u64, Vec<String>)> {
     Some((start, sites.iter().map(|&name| name.to_owned()).collect()))
 }
 
@@ -71,16 +71,16 @@ fn at(start: u64, sites: &[&str]) -> Option<(u64, Vec<String>)> {
 fn parts_start_when_the_last_of_them_could() {
     let taken: [&[_]; 2] = [&[(8, 0, 30)], &[(4, 0, 60)]];
     assert_eq!(
-        forward(&parts(&[8]), (100, &["A"]), taken, EVER),
-        at(30, &["A"])
+        rescheduled_parts(&parts(&[8]), (100, &["A"]), taken, EVER),
+        expected_plan(30, &["A"])
     );
     assert_eq!(
-        forward(&parts(&[8, 4]), (100, &["A", "B"]), taken, EVER),
-        at(30, &["A", "B"])
+        rescheduled_parts(&parts(&[8, 4]), (100, &["A", "B"]), taken, EVER),
+        expected_plan(30, &["A", "B"])
     );
     assert_eq!(
-        forward(&parts(&[8, 8]), (100, &["A", "B"]), taken, EVER),
-        at(60, &["A", "B"])
+        rescheduled_parts(&parts(&[8, 8]), (100, &["A", "B"]), taken, EVER),
+        expected_plan(60, &["A", "B"])
     );
 }
 
@@ -88,17 +88,17 @@ fn parts_start_when_the_last_of_them_could() {
 fn one_site_with_room_for_all_is_taken_before_several() {
     let free: [&[_]; 2] = [&[(4, 0, 99)], &[]];
     assert_eq!(
-        forward(&parts(&[4, 4]), (100, &["A", "B"]), free, EVER),
-        at(10, &["B", "B"])
+        rescheduled_parts(&parts(&[4, 4]), (100, &["A", "B"]), free, EVER),
+        expected_plan(10, &["B", "B"])
     );
     // As early, but on fewer sites; and then nothing changes any more.
     let busy: [&[_]; 2] = [&[(4, 0, 99), (8, 0, 20)], &[(8, 0, 20)]];
     assert_eq!(
-        forward(&parts(&[4, 4]), (20, &["A", "B"]), busy, EVER),
-        at(20, &["B", "B"])
+        rescheduled_parts(&parts(&[4, 4]), (20, &["A", "B"]), busy, EVER),
+        expected_plan(20, &["B", "B"])
     );
     assert_eq!(
-        forward(&parts(&[4, 4]), (20, &["B", "B"]), busy, EVER),
+        rescheduled_parts(&parts(&[4, 4]), (20, &["B", "B"]), busy, EVER),
         None
     );
 }
@@ -106,16 +106,19 @@ fn one_site_with_room_for_all_is_taken_before_several() {
 #[test]
 fn nothing_later_is_ever_taken() {
     let full: [&[_]; 2] = [&[(8, 0, 150)], &[(8, 0, 150)]];
-    assert_eq!(forward(&parts(&[8]), (100, &["A"]), full, EVER), None);
+    assert_eq!(
+        rescheduled_parts(&parts(&[8]), (100, &["A"]), full, EVER),
+        None
+    );
     let window = StartWindow::new(Timestamp(40), Timestamp(60));
     let taken: [&[_]; 2] = [&[], &[]];
     assert_eq!(
-        forward(&parts(&[8]), (100, &["A"]), taken, window),
-        at(40, &["A"])
+        rescheduled_parts(&parts(&[8]), (100, &["A"]), taken, window),
+        expected_plan(40, &["A"])
     );
     let taken: [&[_]; 2] = [&[(8, 0, 61)], &[(8, 0, 61)]];
     assert_eq!(
-        forward(&parts(&[8]), (100, &["A"]), taken, window),
+        rescheduled_parts(&parts(&[8]), (100, &["A"]), taken, window),
         None,
         "not within it"
     );
@@ -127,12 +130,18 @@ fn a_part_goes_nowhere_before_its_input_is_there() {
     parts[0].choices[0].1 = Timestamp(70);
     parts[0].choices[1].1 = Timestamp(40);
     let free: [&[_]; 2] = [&[], &[]];
-    assert_eq!(forward(&parts, (100, &["A"]), free, EVER), at(40, &["B"]));
+    assert_eq!(
+        rescheduled_parts(&parts, (100, &["A"]), free, EVER),
+        expected_plan(40, &["B"])
+    );
     parts[0].choices.pop();
-    assert_eq!(forward(&parts, (100, &["A"]), free, EVER), at(70, &["A"]));
+    assert_eq!(
+        rescheduled_parts(&parts, (100, &["A"]), free, EVER),
+        expected_plan(70, &["A"])
+    );
 }
 
-fn taken() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
+fn any_taken() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
     let one = (1u32..9, 0u64..80, 1u64..60).prop_map(|(n, from, long)| (n, from, from + long));
     prop::collection::vec(one, 0..5)
 }
@@ -140,14 +149,14 @@ fn taken() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
 proptest! {
     #[test]
     fn what_is_found_is_free_and_strictly_better(
-        a in taken(),
-        b in taken(),
+        a in any_taken(),
+        b in any_taken(),
         sizes in prop::collection::vec(1u32..9, 1..4),
         start in 10u64..200,
     ) {
         let parts = parts(&sizes);
         let present = (start, &["A", "B"][..1]);
-        let found = forward(&parts, present, [&a, &b], EVER);
+        let found = rescheduled_parts(&parts, present, [&a, &b], EVER);
         if let Some((found, sites)) = found {
             prop_assert!(found < start);
             for (name, taken) in [("A", &a), ("B", &b)] {

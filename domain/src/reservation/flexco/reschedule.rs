@@ -41,7 +41,7 @@ pub fn reschedule_job(
     };
     let remapped = shapes.filter_map(|shape| {
         // A start from which it would complete later is not worth a look.
-        let alone = job.time_on(job.shapes.get(shape)?, 1);
+        let alone = job.run_time_on(job.shapes.get(shape)?, 1);
         let latest = job.latest.min(present.completion - alone);
         plan_in_shape(
             &MetaJob {
@@ -75,7 +75,7 @@ fn shift_parts(
     now: Timestamp,
 ) -> Option<FlexPlan> {
     let shape = job.shapes.get(present.shape)?;
-    let time = job.time_on(shape, present.parts.len());
+    let time = job.run_time_on(shape, present.parts.len());
     let before = present.start - DurationMs(1);
     let window = job.accepted_window(now);
     let window = StartWindow::new(window.earliest, window.latest.min(before));

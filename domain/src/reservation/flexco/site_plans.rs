@@ -77,12 +77,12 @@ impl SitePlans {
     }
 
     /// The place of a local job.
-    pub fn local_booking(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
+    pub fn local_job_plan(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
         self.sites.get(site)?.local.get(&job).copied()
     }
 
     /// The plan of a job over sites.
-    pub fn plan_of_meta(&self, job: JobId) -> Option<&FlexPlan> {
+    pub fn meta_job_plan(&self, job: JobId) -> Option<&FlexPlan> {
         self.metas.get(&job).map(|meta| &meta.plan)
     }
 
@@ -90,7 +90,7 @@ impl SitePlans {
     ///
     /// # Errors
     /// The site does not count what the job needs.
-    pub fn submit_local(
+    pub fn submit_local_job(
         &mut self,
         site: &SiteName,
         job: JobId,
@@ -100,7 +100,7 @@ impl SitePlans {
         let Some(site) = self.sites.get_mut(site) else {
             return Ok(None);
         };
-        let amounts = site.timeline.amounts(need.0)?;
+        let amounts = site.timeline.to_amounts(need.0)?;
         let start = site
             .timeline
             .earliest_start(&OpeningRequest::after(now, amounts, need.1));
@@ -117,7 +117,7 @@ impl SitePlans {
 
     /// Plans a job over sites in the shape that was asked for, next-fit. `None`: the sites together
     /// have too little, or not by its latest start.
-    pub fn submit_meta(
+    pub fn submit_meta_job(
         &mut self,
         id: JobId,
         job: MetaJob,
@@ -140,7 +140,7 @@ impl SitePlans {
 
     /// Ends or cancels a local job at `now`: what it had left is free. Returns the jobs that moved,
     /// in order; a job may move more than once.
-    pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<MovedJob> {
+    pub fn end_local_job(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(site) = self.sites.get_mut(name) else {
             return Vec::new();
         };
@@ -153,7 +153,7 @@ impl SitePlans {
     }
 
     /// Ends or cancels a job over sites at `now`.
-    pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
+    pub fn end_meta_job(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(PlannedMetaJob { job, mut plan, .. }) = self.metas.remove(&id) else {
             return Vec::new();
         };
@@ -174,21 +174,21 @@ impl SitePlans {
             if let Some(site) = self.sites.get_mut(&name) {
                 site.compress_plan(now, &mut moved);
             }
-            changed.append(&mut self.move_metas(&name, now, &mut moved));
+            changed.append(&mut self.move_meta_jobs(&name, now, &mut moved));
         }
         moved
     }
 
     /// Searches again for the jobs over sites at the front of a site's queue, while processors are
     /// idle there. Returns the sites whose plans changed.
-    fn move_metas(
+    fn move_meta_jobs(
         &mut self,
         name: &SiteName,
         now: Timestamp,
         moved: &mut Vec<MovedJob>,
     ) -> BTreeSet<SiteName> {
         let mut changed = BTreeSet::new();
-        for id in self.front_metas(name, now) {
+        for id in self.front_meta_jobs(name, now) {
             let idle = self
                 .sites
                 .get(name)
@@ -196,7 +196,7 @@ impl SitePlans {
             if idle.is_none_or(|idle| idle.whole_processors() == 0) {
                 break;
             }
-            if let Some((old, new)) = self.move_meta(id, now) {
+            if let Some((old, new)) = self.move_meta_job(id, now) {
                 moved.push(MovedJob {
                     job: id,
                     from: old.start,
@@ -209,7 +209,7 @@ impl SitePlans {
     }
 
     /// Lists the jobs over sites that wait at a site before its first local job.
-    fn front_metas(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
+    fn front_meta_jobs(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
         let Some(site) = self.sites.get(name) else {
             return Vec::new();
         };
@@ -229,7 +229,7 @@ impl SitePlans {
     }
 
     /// Replaces the plan of a job by a better one, if there is one; returns both.
-    fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
+    fn move_meta_job(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
         let PlannedMetaJob {
             job,
             allowed,
@@ -260,7 +260,10 @@ impl SitePlans {
             let Some(site) = self.sites.get_mut(name) else {
                 continue;
             };
-            let Ok(amounts) = site.timeline.amounts(&shape.resources.portion(*count)) else {
+            let Ok(amounts) = site
+                .timeline
+                .to_amounts(&shape.resources.portion_for(*count))
+            else {
                 continue;
             };
             if is_booked {

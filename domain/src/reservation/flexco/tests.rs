@@ -25,7 +25,7 @@ pub(super) fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
     timeline
 }
 
-pub(super) fn shape(processors: u32, run_time: u64) -> JobShape {
+pub(super) fn job_shape(processors: u32, run_time: u64) -> JobShape {
     JobShape {
         resources: Resources::processors(processors),
         run_time: DurationMs(run_time),
@@ -33,9 +33,9 @@ pub(super) fn shape(processors: u32, run_time: u64) -> JobShape {
 }
 
 /// `percent` of overhead.
-pub(super) fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> MetaJob {
+pub(super) fn meta_job(processors: u32, run_time: u64, percent: u32, ready: u64) -> MetaJob {
     MetaJob {
-        shapes: vec![shape(processors, run_time)],
+        shapes: vec![job_shape(processors, run_time)],
         ready: Timestamp(ready),
         latest: FOREVER,
         overhead: PerMillion(percent * 10_000),
@@ -44,7 +44,7 @@ pub(super) fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> M
     }
 }
 
-fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<ShownPlan> {
+fn planned_in_short(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<ShownPlan> {
     let names: Vec<SiteName> = sites.iter().map(|(name, _)| site(name)).collect();
     let offers: Vec<OfferingSite<'_>> = names
         .iter()
@@ -54,10 +54,10 @@ fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<Sho
             time: timeline,
         })
         .collect();
-    plan_in_shape(job, 0, &offers, turn, Timestamp(0)).map(in_short)
+    plan_in_shape(job, 0, &offers, turn, Timestamp(0)).map(shorten_plan)
 }
 
-fn in_short(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
+fn shorten_plan(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
     let parts = plan
         .parts
         .iter()
@@ -65,7 +65,7 @@ fn in_short(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
     (plan.start.0, parts.collect(), plan.completion.0)
 }
 
-fn expected(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<ShownPlan> {
+fn expected_plan(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<ShownPlan> {
     let parts = parts
         .iter()
         .map(|(site, count)| ((*site).to_owned(), *count));
@@ -73,7 +73,7 @@ fn expected(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<ShownP
 }
 
 /// The sites of F-1, with A's six taken up to some time.
-fn f_1(until: u64) -> [(&'static str, Timeline); 2] {
+fn first_example_sites(until: u64) -> [(&'static str, Timeline); 2] {
     [
         ("A", timeline(10, &[(6, 0, until)])),
         ("B", timeline(5, &[(2, 0, 60)])),
@@ -82,29 +82,32 @@ fn f_1(until: u64) -> [(&'static str, Timeline); 2] {
 
 #[test]
 fn f_1_several_sites_that_complete_earlier_are_taken() {
-    let job = job(7, 50, 20, 0);
+    let job = meta_job(7, 50, 20, 0);
     assert_eq!(
-        planned(&job, &f_1(100), 0),
-        expected(0, &[("A", 4), ("B", 3)], 60)
+        planned_in_short(&job, &first_example_sites(100), 0),
+        expected_plan(0, &[("A", 4), ("B", 3)], 60)
     );
     assert_eq!(
-        planned(&job, &f_1(100), 1),
-        expected(0, &[("B", 3), ("A", 4)], 60)
+        planned_in_short(&job, &first_example_sites(100), 1),
+        expected_plan(0, &[("B", 3), ("A", 4)], 60)
     );
 }
 
 #[test]
 fn f_2_to_f_4_one_site_is_taken_if_it_completes_no_later() {
-    let job = job(7, 200, 20, 0);
-    assert_eq!(planned(&job, &f_1(30), 0), expected(30, &[("A", 7)], 230));
+    let job = meta_job(7, 200, 20, 0);
     assert_eq!(
-        planned(&job, &f_1(40), 0),
-        expected(40, &[("A", 7)], 240),
+        planned_in_short(&job, &first_example_sites(30), 0),
+        expected_plan(30, &[("A", 7)], 230)
+    );
+    assert_eq!(
+        planned_in_short(&job, &first_example_sites(40), 0),
+        expected_plan(40, &[("A", 7)], 240),
         "a tie"
     );
     assert_eq!(
-        planned(&job, &f_1(41), 0),
-        expected(0, &[("A", 4), ("B", 3)], 240)
+        planned_in_short(&job, &first_example_sites(41), 0),
+        expected_plan(0, &[("A", 4), ("B", 3)], 240)
     );
 }
 
@@ -112,8 +115,8 @@ fn f_2_to_f_4_one_site_is_taken_if_it_completes_no_later() {
 fn f_5_parts_must_be_free_for_the_overhead_too() {
     let sites = [("A", timeline(6, &[(6, 55, 155)])), ("B", timeline(3, &[]))];
     assert_eq!(
-        planned(&job(9, 50, 20, 0), &sites, 0),
-        expected(155, &[("A", 6), ("B", 3)], 215)
+        planned_in_short(&meta_job(9, 50, 20, 0), &sites, 0),
+        expected_plan(155, &[("A", 6), ("B", 3)], 215)
     );
 }
 
@@ -121,8 +124,8 @@ fn f_5_parts_must_be_free_for_the_overhead_too() {
 fn f_6_a_job_starts_when_it_is_ready_also_within_free_time() {
     let sites = [("A", timeline(10, &[]))];
     assert_eq!(
-        planned(&job(7, 50, 20, 25), &sites, 0),
-        expected(25, &[("A", 7)], 75)
+        planned_in_short(&meta_job(7, 50, 20, 25), &sites, 0),
+        expected_plan(25, &[("A", 7)], 75)
     );
 }
 
@@ -134,25 +137,28 @@ fn f_7_each_new_job_fills_from_the_next_site_on() {
     }
     let mut submit = |id| {
         let none = RescheduleOperations::default();
-        let plan = plans.submit_meta(JobId(id), job(8, 50, 20, 0), none, Timestamp(0));
-        plan.cloned().map(in_short)
+        let plan = plans.submit_meta_job(JobId(id), meta_job(8, 50, 20, 0), none, Timestamp(0));
+        plan.cloned().map(shorten_plan)
     };
-    assert_eq!(submit(1), expected(0, &[("A", 6), ("B", 2)], 60));
-    assert_eq!(submit(2), expected(0, &[("B", 4), ("C", 4)], 60));
-    assert_eq!(submit(3), expected(60, &[("C", 6), ("A", 2)], 120));
+    assert_eq!(submit(1), expected_plan(0, &[("A", 6), ("B", 2)], 60));
+    assert_eq!(submit(2), expected_plan(0, &[("B", 4), ("C", 4)], 60));
+    assert_eq!(submit(3), expected_plan(60, &[("C", 6), ("A", 2)], 120));
 }
 
 #[test]
 fn f_8_more_than_all_sites_have_is_refused() {
-    assert_eq!(planned(&job(16, 50, 20, 0), &f_1(100), 0), None);
+    assert_eq!(
+        planned_in_short(&meta_job(16, 50, 20, 0), &first_example_sites(100), 0),
+        None
+    );
 }
 
 #[test]
 fn f_9_an_overhead_rounds_up() {
-    let job = job(7, 333, 20, 0);
-    assert_eq!(job.time_on(&job.shapes[0], 2), DurationMs(333 + 67));
+    let job = meta_job(7, 333, 20, 0);
+    assert_eq!(job.run_time_on(&job.shapes[0], 2), DurationMs(333 + 67));
     assert_eq!(
-        job.time_on(&job.shapes[0], 1),
+        job.run_time_on(&job.shapes[0], 1),
         DurationMs(333),
         "one site has none"
     );
@@ -162,7 +168,7 @@ const M: JobId = JobId(10);
 const LA2: JobId = JobId(2);
 const LB4: JobId = JobId(6);
 
-fn submit(
+fn submit_local_job(
     plans: &mut SitePlans,
     name: &str,
     id: JobId,
@@ -172,38 +178,41 @@ fn submit(
 ) -> u64 {
     let need = (&Resources::processors(processors), DurationMs(length));
     let booking = plans
-        .submit_local(&site(name), id, need, Timestamp(now))
+        .submit_local_job(&site(name), id, need, Timestamp(now))
         .unwrap();
     booking.unwrap().span.from.0
 }
 
 /// At 70 LA2 ends 130 early. Returns M and LB4 after it.
-fn f_10(allowed: RescheduleOperations) -> (SitePlans, Vec<MovedJob>) {
+fn tenth_example(allowed: RescheduleOperations) -> (SitePlans, Vec<MovedJob>) {
     let mut plans = SitePlans::default();
     plans.add_site(site("A"), timeline(12, &[]));
     plans.add_site(site("B"), timeline(8, &[]));
-    assert_eq!(submit(&mut plans, "A", JobId(1), 6, 100, 0), 0);
-    assert_eq!(submit(&mut plans, "A", LA2, 6, 200, 0), 0);
-    assert_eq!(submit(&mut plans, "B", JobId(3), 8, 60, 0), 0);
+    assert_eq!(submit_local_job(&mut plans, "A", JobId(1), 6, 100, 0), 0);
+    assert_eq!(submit_local_job(&mut plans, "A", LA2, 6, 200, 0), 0);
+    assert_eq!(submit_local_job(&mut plans, "B", JobId(3), 8, 60, 0), 0);
     let plan = plans
-        .submit_meta(M, job(10, 100, 20, 0), allowed, Timestamp(0))
+        .submit_meta_job(M, meta_job(10, 100, 20, 0), allowed, Timestamp(0))
         .cloned();
     assert_eq!(
-        plan.map(in_short),
-        expected(100, &[("A", 6), ("B", 4)], 220)
+        plan.map(shorten_plan),
+        expected_plan(100, &[("A", 6), ("B", 4)], 220)
     );
-    assert_eq!(submit(&mut plans, "B", JobId(4), 4, 30, 0), 60);
-    assert_eq!(submit(&mut plans, "B", JobId(5), 4, 40, 0), 60);
-    assert_eq!(submit(&mut plans, "B", LB4, 8, 50, 0), 220);
-    let moved = plans.end_local(&site("A"), LA2, Timestamp(70));
+    assert_eq!(submit_local_job(&mut plans, "B", JobId(4), 4, 30, 0), 60);
+    assert_eq!(submit_local_job(&mut plans, "B", JobId(5), 4, 40, 0), 60);
+    assert_eq!(submit_local_job(&mut plans, "B", LB4, 8, 50, 0), 220);
+    let moved = plans.end_local_job(&site("A"), LA2, Timestamp(70));
     (plans, moved)
 }
 
-fn f_10_result(allowed: RescheduleOperations) -> (Option<ShownPlan>, u64) {
-    let (plans, _) = f_10(allowed);
-    let lb4 = plans.local_booking(&site("B"), LB4).unwrap().span;
+fn tenth_example_result(allowed: RescheduleOperations) -> (Option<ShownPlan>, u64) {
+    let (plans, _) = tenth_example(allowed);
+    let lb4 = plans.local_job_plan(&site("B"), LB4).unwrap().span;
     assert_eq!(lb4.to.since(lb4.from), DurationMs(50));
-    (plans.plan_of_meta(M).cloned().map(in_short), lb4.from.0)
+    (
+        plans.meta_job_plan(M).cloned().map(shorten_plan),
+        lb4.from.0,
+    )
 }
 
 const SHIFT: RescheduleOperations = RescheduleOperations {
@@ -219,13 +228,16 @@ const REMAP: RescheduleOperations = RescheduleOperations {
 
 #[test]
 fn f_10_what_an_early_end_brings_depends_on_the_operations_allowed() {
-    let rigid = f_10_result(RescheduleOperations::default());
-    assert_eq!(rigid, (expected(100, &[("A", 6), ("B", 4)], 220), 220));
+    let rigid = tenth_example_result(RescheduleOperations::default());
+    assert_eq!(rigid, (expected_plan(100, &[("A", 6), ("B", 4)], 220), 220));
     assert_eq!(
-        f_10_result(SHIFT),
-        (expected(90, &[("A", 6), ("B", 4)], 210), 210)
+        tenth_example_result(SHIFT),
+        (expected_plan(90, &[("A", 6), ("B", 4)], 210), 210)
     );
-    assert_eq!(f_10_result(REMAP), (expected(100, &[("A", 10)], 200), 100));
+    assert_eq!(
+        tenth_example_result(REMAP),
+        (expected_plan(100, &[("A", 10)], 200), 100)
+    );
 }
 
 #[test]
@@ -238,26 +250,30 @@ fn f_11_jobs_come_forward_in_the_order_of_their_planned_starts() {
     let j2 = JobId(3);
     let j3 = JobId(4);
     let j4 = JobId(5);
-    assert_eq!(submit(&mut plans, "A", r1, 6, 100, 0), 0);
-    assert_eq!(submit(&mut plans, "A", j2, 4, 30, 0), 0);
-    assert_eq!(submit(&mut plans, "A", j1, 8, 50, 0), 100);
-    assert_eq!(submit(&mut plans, "A", j4, 2, 500, 0), 30);
-    assert_eq!(submit(&mut plans, "A", j3, 4, 120, 0), 150);
-    let moved = plans.end_local(&a, r1, Timestamp(40));
+    assert_eq!(submit_local_job(&mut plans, "A", r1, 6, 100, 0), 0);
+    assert_eq!(submit_local_job(&mut plans, "A", j2, 4, 30, 0), 0);
+    assert_eq!(submit_local_job(&mut plans, "A", j1, 8, 50, 0), 100);
+    assert_eq!(submit_local_job(&mut plans, "A", j4, 2, 500, 0), 30);
+    assert_eq!(submit_local_job(&mut plans, "A", j3, 4, 120, 0), 150);
+    let moved = plans.end_local_job(&a, r1, Timestamp(40));
     let moves: Vec<_> = moved
         .iter()
         .map(|moved| (moved.job, moved.from.0, moved.to.0))
         .collect();
     assert_eq!(moves, [(j1, 100, 40), (j3, 150, 90)]);
     assert_eq!(
-        plans.local_booking(&a, j4).unwrap().span.from,
+        plans.local_job_plan(&a, j4).unwrap().span.from,
         Timestamp(30),
         "it runs"
     );
 }
 
 /// A job on A and B up to 200, and what a search says if A is free from some time on.
-fn again(parts: &[(&str, u32)], completion: u64, sites: [(&str, Timeline); 2]) -> Option<FlexPlan> {
+fn reschedule_if_a_is_free(
+    parts: &[(&str, u32)],
+    completion: u64,
+    sites: [(&str, Timeline); 2],
+) -> Option<FlexPlan> {
     let parts: Vec<_> = parts
         .iter()
         .map(|(name, count)| (site(name), *count))
@@ -280,7 +296,7 @@ fn again(parts: &[(&str, u32)], completion: u64, sites: [(&str, Timeline); 2]) -
         })
         .collect();
     reschedule_job(
-        &job(10, 100, 20, 0),
+        &meta_job(10, 100, 20, 0),
         &present,
         REMAP,
         &offers,
@@ -297,10 +313,13 @@ fn f_12_an_equal_completion_counts_only_on_fewer_sites() {
             ("B", timeline(6, &[(6, 0, 100)])),
         ]
     };
-    let found = again(&[("A", 6), ("B", 4)], 200, late());
-    assert_eq!(found.map(in_short), expected(100, &[("A", 10)], 200));
+    let found = reschedule_if_a_is_free(&[("A", 6), ("B", 4)], 200, late());
     assert_eq!(
-        again(&[("A", 10)], 200, late()),
+        found.map(shorten_plan),
+        expected_plan(100, &[("A", 10)], 200)
+    );
+    assert_eq!(
+        reschedule_if_a_is_free(&[("A", 10)], 200, late()),
         None,
         "nothing changes a second time"
     );
@@ -309,7 +328,7 @@ fn f_12_an_equal_completion_counts_only_on_fewer_sites() {
         ("A", timeline(6, &[(6, 0, 80)])),
         ("B", timeline(10, &[(4, 0, 80), (6, 0, 100)])),
     ];
-    assert_eq!(again(&[("B", 10)], 200, both), None);
+    assert_eq!(reschedule_if_a_is_free(&[("B", 10)], 200, both), None);
 }
 
 #[test]
@@ -318,13 +337,16 @@ fn f_13_a_later_completion_leaves_the_old_plan_as_it_is() {
         ("A", timeline(10, &[(10, 0, 150)])),
         ("B", timeline(4, &[(4, 0, 150)])),
     ];
-    assert_eq!(again(&[("A", 6), ("B", 4)], 200, later), None);
+    assert_eq!(
+        reschedule_if_a_is_free(&[("A", 6), ("B", 4)], 200, later),
+        None
+    );
 }
 
 #[test]
 fn a_job_that_molds_takes_the_shape_that_completes_first() {
-    let mut molding = job(8, 100, 20, 0);
-    molding.shapes.push(shape(4, 150));
+    let mut molding = meta_job(8, 100, 20, 0);
+    molding.shapes.push(job_shape(4, 150));
     let a = site("A");
     let sites = timeline(4, &[]);
     let b = timeline(4, &[(4, 0, 60)]);
@@ -351,23 +373,26 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
     };
     let found = reschedule_job(&molding, &present, mold, &offers, 0, Timestamp(0)).unwrap();
     assert_eq!(found.shape, 1);
-    assert_eq!(in_short(found), expected(0, &[("A", 4)], 150).unwrap());
+    assert_eq!(
+        shorten_plan(found),
+        expected_plan(0, &[("A", 4)], 150).unwrap()
+    );
 }
 
 #[test]
 fn no_start_is_later_than_what_was_promised() {
     let late = MetaJob {
         latest: Timestamp(99),
-        ..job(10, 50, 0, 0)
+        ..meta_job(10, 50, 0, 0)
     };
-    assert_eq!(planned(&late, &f_1(100), 0), None);
+    assert_eq!(planned_in_short(&late, &first_example_sites(100), 0), None);
     let in_time = MetaJob {
         latest: Timestamp(100),
         ..late
     };
     assert_eq!(
-        planned(&in_time, &f_1(100), 0),
-        expected(100, &[("A", 10)], 150)
+        planned_in_short(&in_time, &first_example_sites(100), 0),
+        expected_plan(100, &[("A", 10)], 150)
     );
 }
 
@@ -428,7 +453,7 @@ enum FlexcoStep {
     Pass(u64),
 }
 
-fn events() -> impl Strategy<Value = Vec<FlexcoStep>> {
+fn any_steps() -> impl Strategy<Value = Vec<FlexcoStep>> {
     let event = prop_oneof![
         4 => (0u8..3, 1u32..9, 1u64..60).prop_map(|(s, p, l)| FlexcoStep::Local(s, p, l)),
         2 => (1u32..20, 1u64..60).prop_map(|(p, l)| FlexcoStep::Meta(p, l)),
@@ -441,7 +466,7 @@ fn events() -> impl Strategy<Value = Vec<FlexcoStep>> {
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// What is free by the plans of all jobs, from an instant on, is what the timelines say.
-fn adds_up(plans: &SitePlans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
+fn do_timelines_match_plans(plans: &SitePlans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
     (now..now + 400).step_by(7).all(|at| {
         NAMES.iter().all(|name| {
             let name = site(name);
@@ -451,11 +476,11 @@ fn adds_up(plans: &SitePlans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
                     let is_on = |span: TimeSpan| span.from.0 <= at && at < span.to.0;
                     if local.is_some() {
                         let booking = plans
-                            .local_booking(&name, *id)
+                            .local_job_plan(&name, *id)
                             .filter(|booking| is_on(booking.span));
                         return booking.map_or(0, |booking| booking.amounts.free_processor_count());
                     }
-                    let plan = plans.plan_of_meta(*id).filter(|plan| is_on(plan.span()));
+                    let plan = plans.meta_job_plan(*id).filter(|plan| is_on(plan.span()));
                     plan.map_or(0, |plan| plan.processors_at(&name).into())
                 })
                 .sum::<i64>();
@@ -472,7 +497,7 @@ fn adds_up(plans: &SitePlans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
 
 proptest! {
     #[test]
-    fn no_move_takes_what_another_has_or_makes_anybody_later(events in events()) {
+    fn no_move_takes_what_another_has_or_makes_anybody_later(events in any_steps()) {
         let mut plans = SitePlans::default();
         NAMES.iter().for_each(|name| plans.add_site(site(name), timeline(8, &[])));
         let mut now: u64 = 0;
@@ -484,13 +509,13 @@ proptest! {
                 FlexcoStep::Local(at, processors, length) => {
                     let need = (&Resources::processors(processors), DurationMs(length));
                     let name = site(NAMES[usize::from(at)]);
-                    if plans.submit_local(&name, id, need, Timestamp(now)).unwrap().is_some() {
+                    if plans.submit_local_job(&name, id, need, Timestamp(now)).unwrap().is_some() {
                         jobs.push((id, Some(at)));
                     }
                 }
                 FlexcoStep::Meta(processors, length) => {
-                    let job = job(processors, length, 20, 0);
-                    if plans.submit_meta(id, job, REMAP, Timestamp(now)).is_some() {
+                    let job = meta_job(processors, length, 20, 0);
+                    if plans.submit_meta_job(id, job, REMAP, Timestamp(now)).is_some() {
                         jobs.push((id, None));
                     }
                 }
@@ -498,23 +523,23 @@ proptest! {
                     let before = plans.clone();
                     let (ended, local) = jobs.swap_remove(which % jobs.len());
                     match local {
-                        Some(at) => plans.end_local(&site(NAMES[usize::from(at)]), ended, Timestamp(now)),
-                        None => plans.end_meta(ended, Timestamp(now)),
+                        Some(at) => plans.end_local_job(&site(NAMES[usize::from(at)]), ended, Timestamp(now)),
+                        None => plans.end_meta_job(ended, Timestamp(now)),
                     };
                     for (id, local) in &jobs {
                         let is_later = match local {
                             Some(at) => {
                                 let name = site(NAMES[usize::from(*at)]);
-                                plans.local_booking(&name, *id).unwrap().span.to > before.local_booking(&name, *id).unwrap().span.to
+                                plans.local_job_plan(&name, *id).unwrap().span.to > before.local_job_plan(&name, *id).unwrap().span.to
                             }
-                            None => plans.plan_of_meta(*id).unwrap().completion > before.plan_of_meta(*id).unwrap().completion,
+                            None => plans.meta_job_plan(*id).unwrap().completion > before.meta_job_plan(*id).unwrap().completion,
                         };
                         prop_assert!(!is_later, "{id}");
                     }
                 }
                 FlexcoStep::End(_) => {}
             }
-            prop_assert!(adds_up(&plans, &jobs, now), "after event {number}");
+            prop_assert!(do_timelines_match_plans(&plans, &jobs, now), "after event {number}");
         }
     }
 }

@@ -60,7 +60,7 @@ impl ResourceKinds {
     ///
     /// # Errors
     /// Some of a kind that is not among these, or more than [`AMOUNT_MAX`].
-    pub fn amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
+    pub fn to_amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
         let mut amounts = ResourceAmounts::processors(resources.processors);
         for (kind, &amount) in resources.others.iter().filter(|(_, amount)| **amount > 0) {
             let Ok(index) = self.others.binary_search(kind) else {
@@ -78,7 +78,7 @@ impl ResourceKinds {
     }
 
     /// Converts `amounts` to resources by name; what is below zero counts as nothing.
-    pub fn resources(&self, amounts: &ResourceAmounts) -> Resources {
+    pub fn to_resources(&self, amounts: &ResourceAmounts) -> Resources {
         let others = self.others.iter().cloned().zip(
             amounts.0[1..]
                 .iter()

@@ -65,7 +65,7 @@ impl Timeline {
     /// More kinds than [`KINDS_MAX`], or more of one than [`AMOUNT_MAX`].
     pub fn new(start: Timestamp, capacity: &Resources) -> Result<Self, ResourceKindsError> {
         let kinds = ResourceKinds::from_resources(capacity)?;
-        let amounts = kinds.amounts(capacity)?;
+        let amounts = kinds.to_amounts(capacity)?;
         let root = TimelineBranch::leaf(kinds.len(), start.0, &amounts);
         Ok(Self {
             kinds: Arc::new(kinds),
@@ -82,8 +82,8 @@ impl Timeline {
     ///
     /// # Errors
     /// Some of a kind that it does not count, or more than [`AMOUNT_MAX`].
-    pub fn amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
-        self.kinds.amounts(resources)
+    pub fn to_amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
+        self.kinds.to_amounts(resources)
     }
 
     /// The beginning of the timeline: nothing is known of what was before.
@@ -127,13 +127,13 @@ impl Timeline {
 
     /// Returns the least and the most that is free within the span, kind by kind. Of an empty span:
     /// at its beginning.
-    pub fn free_range(&self, span: TimeSpan) -> (ResourceAmounts, ResourceAmounts) {
-        self.root.range(span.from.0, span.to.0)
+    pub fn free_bounds(&self, span: TimeSpan) -> (ResourceAmounts, ResourceAmounts) {
+        self.root.free_bounds(span.from.0, span.to.0)
     }
 
     /// Returns the least that is free within the span, kind by kind.
     pub fn least_free(&self, span: TimeSpan) -> ResourceAmounts {
-        self.free_range(span).0
+        self.free_bounds(span).0
     }
 
     /// Returns true if `need` is free all through the span.
@@ -155,13 +155,14 @@ impl Timeline {
     /// Calls `each` with each step that begins before the span's end and ends after its beginning,
     /// until it breaks: with the time of the step, and what is free then. The first is cut to the
     /// span.
-    pub fn steps<B>(
+    pub fn visit_steps<B>(
         &self,
         span: TimeSpan,
         mut each: impl FnMut(Timestamp, ResourceAmounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.root.steps(span.from.0, span.to.0, &mut |at, free| {
-            each(Timestamp(at), free)
-        })
+        self.root
+            .visit_steps(span.from.0, span.to.0, &mut |at, free| {
+                each(Timestamp(at), free)
+            })
     }
 }

@@ -26,20 +26,23 @@ struct OpenSlot {
 pub(super) fn list_slots(root: &TimelineBranch, span: TimeSpan, most: usize) -> Vec<TimelineSlot> {
     let mut open: Vec<OpenSlot> = Vec::new();
     let mut slots: Vec<TimelineSlot> = Vec::new();
-    let _never_broken = root.steps(span.from.0, span.to.0, &mut |at, free: ResourceAmounts| {
-        let free = ResourceAmounts(free.0.map(|amount| amount.max(0)));
-        let ended = end_slots(&mut open, Timestamp(at), free.0[0], &mut slots);
-        let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
-        let mut now = OpenSlot { from, free };
-        ended
-            .iter()
-            .for_each(|last| lower_others(&mut now.free, &last.free));
-        match open.last_mut() {
-            Some(last) if last.free.0[0] == free.0[0] => lower_others(&mut last.free, &now.free),
-            Some(_) | None => open.push(now),
-        }
-        ControlFlow::<()>::Continue(())
-    });
+    let _never_broken =
+        root.visit_steps(span.from.0, span.to.0, &mut |at, free: ResourceAmounts| {
+            let free = ResourceAmounts(free.0.map(|amount| amount.max(0)));
+            let ended = end_slots(&mut open, Timestamp(at), free.0[0], &mut slots);
+            let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
+            let mut now = OpenSlot { from, free };
+            ended
+                .iter()
+                .for_each(|last| lower_others(&mut now.free, &last.free));
+            match open.last_mut() {
+                Some(last) if last.free.0[0] == free.0[0] => {
+                    lower_others(&mut last.free, &now.free)
+                }
+                Some(_) | None => open.push(now),
+            }
+            ControlFlow::<()>::Continue(())
+        });
     end_slots(&mut open, span.to, 0, &mut slots);
     slots.sort_by_key(|slot| (slot.span.from, slot.span.to));
     slots.truncate(most);

@@ -28,7 +28,7 @@ impl TimelineModel {
         self.free[(at as usize).clamp(self.start, self.free.len() - 1)]
     }
 
-    fn range(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
+    fn free_bounds(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
         let last = to.min(self.free.len() as u64 + from);
         let all = (from + 1..last).map(|at| self.at(at));
         all.fold((self.at(from), self.at(from)), |(l, m), free| {
@@ -36,7 +36,7 @@ impl TimelineModel {
         })
     }
 
-    fn earliest(&self, wanted: &OpeningRequest) -> Option<Timestamp> {
+    fn earliest_opening(&self, wanted: &OpeningRequest) -> Option<Timestamp> {
         let end = self.free.len() as u64;
         let last = wanted.before.0.min(end.max(wanted.from.0) + 1);
         (wanted.from.0..last)
@@ -45,7 +45,9 @@ impl TimelineModel {
                     .saturating_add(wanted.length.0)
                     .min(wanted.until.0)
                     .max(at + 1);
-                self.range(at, to.min(end + at)).0.covers_need(&wanted.need)
+                self.free_bounds(at, to.min(end + at))
+                    .0
+                    .covers_need(&wanted.need)
             })
             .map(Timestamp)
     }
@@ -55,7 +57,7 @@ impl TimelineModel {
         let mut slots = Vec::new();
         for begin in from..to {
             for end in begin + 1..=to {
-                let least = self.range(begin, end).0;
+                let least = self.free_bounds(begin, end).0;
                 let processors = least.free_processor_count();
                 let grows = |at: u64| self.at(at).free_processor_count() >= processors;
                 let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
@@ -89,7 +91,7 @@ fn capacity(processors: u32, gpus: u64) -> Resources {
     }
 }
 
-fn pair(instants: usize) -> (Timeline, TimelineModel) {
+fn timeline_and_model(instants: usize) -> (Timeline, TimelineModel) {
     let timeline = Timeline::new(Timestamp(0), &capacity(20, 6)).unwrap();
     (
         timeline,
@@ -108,7 +110,7 @@ enum TimelineStep {
     Snapshot,
 }
 
-fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<TimelineStep>> {
+fn any_steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<TimelineStep>> {
     let lengths = prop_oneof![8 => 0..instants / 8, 1 => 0..instants, 1 => Just(u64::MAX)];
     let add = (0..instants, lengths, -9i64..4, -3i64..2).prop_map(move |(from, length, p, g)| {
         // What lasts beyond the model's instants lasts for ever.
@@ -124,7 +126,7 @@ fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<TimelineStep>
     prop::collection::vec(step, 1..count)
 }
 
-fn openings(instants: u64) -> impl Strategy<Value = OpeningRequest> {
+fn any_opening(instants: u64) -> impl Strategy<Value = OpeningRequest> {
     let ends = || prop_oneof![2 => Just(u64::MAX), 1 => 0..instants + 9];
     let times = (0..instants + 5, ends(), ends());
     (times, 0u64..40, -1i64..22, -1i64..7).prop_map(|((from, before, until), length, p, g)| {
@@ -139,8 +141,8 @@ fn openings(instants: u64) -> impl Strategy<Value = OpeningRequest> {
 }
 
 /// Runs a history on both; returns them as they were at the snapshots, and as they are.
-fn run(steps: &[TimelineStep], instants: usize) -> Vec<(Timeline, TimelineModel)> {
-    let (mut timeline, mut model) = pair(instants);
+fn run_steps(steps: &[TimelineStep], instants: usize) -> Vec<(Timeline, TimelineModel)> {
+    let (mut timeline, mut model) = timeline_and_model(instants);
     let mut added = Vec::new();
     let mut kept = Vec::new();
     for step in steps {
@@ -168,7 +170,7 @@ fn run(steps: &[TimelineStep], instants: usize) -> Vec<(Timeline, TimelineModel)
 }
 
 /// Each step of both, from the model's start on.
-fn is_same(timeline: &Timeline, model: &TimelineModel) -> bool {
+fn matches_model(timeline: &Timeline, model: &TimelineModel) -> bool {
     let start = model.start as u64;
     let end = model.free.len() as u64;
     let mut expected = Vec::new();
@@ -178,7 +180,7 @@ fn is_same(timeline: &Timeline, model: &TimelineModel) -> bool {
             expected.push((Timestamp(at), model.at(at)));
         }
     }
-    let all = timeline.steps(span(start, u64::MAX), |at, free| {
+    let all = timeline.visit_steps(span(start, u64::MAX), |at, free| {
         found.push((at, free));
         ControlFlow::<()>::Continue(())
     });
@@ -189,39 +191,39 @@ fn is_same(timeline: &Timeline, model: &TimelineModel) -> bool {
 proptest! {
     #[test]
     fn any_history_leaves_what_a_plain_model_says_and_so_do_its_snapshots(
-        steps in steps(300, 160)
+        steps in any_steps(300, 160)
     ) {
-        for (timeline, model) in run(&steps, 300) {
-            prop_assert!(is_same(&timeline, &model), "{timeline:?}");
+        for (timeline, model) in run_steps(&steps, 300) {
+            prop_assert!(matches_model(&timeline, &model), "{timeline:?}");
         }
     }
 
     #[test]
     fn the_earliest_start_is_the_first_one_that_fits(
-        steps in steps(300, 160), wanted in prop::collection::vec(openings(300), 8)
+        steps in any_steps(300, 160), wanted in prop::collection::vec(any_opening(300), 8)
     ) {
-        let (timeline, model) = run(&steps, 300).pop().unwrap();
+        let (timeline, model) = run_steps(&steps, 300).pop().unwrap();
         for mut wanted in wanted {
             wanted.from = wanted.from.max(Timestamp(model.start as u64));
-            prop_assert_eq!(timeline.earliest_start(&wanted), model.earliest(&wanted), "{:?}", wanted);
+            prop_assert_eq!(timeline.earliest_start(&wanted), model.earliest_opening(&wanted), "{:?}", wanted);
         }
     }
 
     #[test]
     fn least_and_most_are_those_of_the_instants_between(
-        steps in steps(300, 160), from in 0u64..310, length in 0u64..200
+        steps in any_steps(300, 160), from in 0u64..310, length in 0u64..200
     ) {
-        let (timeline, model) = run(&steps, 300).pop().unwrap();
+        let (timeline, model) = run_steps(&steps, 300).pop().unwrap();
         let from = from.max(model.start as u64);
-        let range = timeline.free_range(span(from, from + length));
-        prop_assert_eq!(range, model.range(from, from + length));
+        let range = timeline.free_bounds(span(from, from + length));
+        prop_assert_eq!(range, model.free_bounds(from, from + length));
     }
 
     #[test]
     fn slots_are_all_the_spans_that_cannot_be_longer(
-        steps in steps(40, 40), from in 0u64..20, length in 0u64..20, most in 1usize..30
+        steps in any_steps(40, 40), from in 0u64..20, length in 0u64..20, most in 1usize..30
     ) {
-        let (timeline, model) = run(&steps, 40).pop().unwrap();
+        let (timeline, model) = run_steps(&steps, 40).pop().unwrap();
         let from = from.max(model.start as u64);
         let mut expected = model.slots(from, from + length);
         expected.truncate(most);
@@ -230,7 +232,7 @@ proptest! {
 }
 
 /// Numbers in no order, the same every time.
-fn numbers() -> impl FnMut(u64) -> u64 {
+fn pseudo_random_numbers() -> impl FnMut(u64) -> u64 {
     let mut state = 7u64;
     move |below| {
         state = state
@@ -242,9 +244,9 @@ fn numbers() -> impl FnMut(u64) -> u64 {
 
 #[test]
 fn a_tree_of_many_levels_holds_what_the_model_holds() {
-    let mut draw = numbers();
+    let mut draw = pseudo_random_numbers();
     let instants = 31_000;
-    let (mut timeline, mut model) = pair(instants);
+    let (mut timeline, mut model) = timeline_and_model(instants);
     let mut booked = Vec::new();
     for turn in 0..6_000 {
         let from = draw(30_000);
@@ -255,7 +257,7 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
         model.add(when.0, when.1, &what.negated());
         booked.push((when, what));
         if turn % 1_000 == 999 {
-            assert!(is_same(&timeline, &model), "after {turn} bookings");
+            assert!(matches_model(&timeline, &model), "after {turn} bookings");
         }
     }
     while let Some((when, what)) = booked.pop() {
@@ -263,13 +265,13 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
         model.add(when.0, when.1, &what);
         if booked.len() % 1_000 == 0 {
             assert!(
-                is_same(&timeline, &model),
+                matches_model(&timeline, &model),
                 "with {} bookings left",
                 booked.len()
             );
         }
     }
-    let second = timeline.steps(span(0, u64::MAX), |at, _| {
+    let second = timeline.visit_steps(span(0, u64::MAX), |at, _| {
         if at > Timestamp(0) {
             ControlFlow::Break(at)
         } else {
@@ -286,7 +288,7 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
 
 #[test]
 fn a_booking_costs_at_most_250_bytes() {
-    let mut draw = numbers();
+    let mut draw = pseudo_random_numbers();
     let kinds = Resources {
         others: [("gpus".into(), 6), ("memory".into(), 99)].into(),
         ..capacity(20, 0)
@@ -303,7 +305,7 @@ fn a_booking_costs_at_most_250_bytes() {
             timeline.release(booked.swap_remove(draw(10_000) as usize), &amounts(1, 1));
         }
     }
-    let bytes = timeline.root.bytes() / booked.len();
+    let bytes = timeline.root.memory_bytes() / booked.len();
     assert!(bytes <= 250, "{bytes} bytes a booking");
 }
 
@@ -314,19 +316,19 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
         processors: 1,
         others: [("memory".into(), 1)].into(),
     };
-    let error = timeline.amounts(&memory).unwrap_err();
+    let error = timeline.to_amounts(&memory).unwrap_err();
     assert_eq!(error.to_string(), "the site has no memory");
     let none = Resources {
         processors: 1,
         others: [("memory".into(), 0)].into(),
     };
     assert_eq!(
-        timeline.amounts(&none),
+        timeline.to_amounts(&none),
         Ok(amounts(1, 0)),
         "none of it is no need"
     );
     assert!(matches!(
-        timeline.amounts(&capacity(1, u64::MAX)),
+        timeline.to_amounts(&capacity(1, u64::MAX)),
         Err(ResourceKindsError::TooMuch { .. })
     ));
     let many = (0..KINDS_MAX)
@@ -340,7 +342,10 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
         Timeline::new(Timestamp(0), &many),
         Err(ResourceKindsError::TooMany { count: 9 })
     ));
-    assert_eq!(timeline.kinds().resources(&amounts(-1, 2)), capacity(0, 2));
+    assert_eq!(
+        timeline.kinds().to_resources(&amounts(-1, 2)),
+        capacity(0, 2)
+    );
 }
 
 #[test]

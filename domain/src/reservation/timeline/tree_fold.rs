@@ -7,9 +7,9 @@ use super::tree_node::{TimelineBranch, TimelineNode, branch_of};
 
 impl TimelineBranch {
     /// Returns the least and the most between `from` and `to`; if that is empty: at `from`.
-    pub(super) fn range(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
+    pub(super) fn free_bounds(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
         let mut range = None;
-        self.widen_range(
+        self.widen_bounds(
             from,
             to.max(from.saturating_add(1)),
             u64::MAX,
@@ -21,7 +21,7 @@ impl TimelineBranch {
 
     /// Widens a range by what is here between `from` and `to`. `end`: the end of the last step
     /// here; `shift`: the amounts added from above.
-    fn widen_range(
+    fn widen_bounds(
         &self,
         from: u64,
         to: u64,
@@ -42,7 +42,7 @@ impl TimelineBranch {
                 let first = leaf.step_of(from);
                 let before = leaf.times.partition_point(|time| *time < to);
                 for step in first..before.max(first + 1) {
-                    let free = leaf.free(step).plus(&self.shift);
+                    let free = leaf.free_at_step(step).plus(&self.shift);
                     add(free, free);
                 }
             }
@@ -54,27 +54,27 @@ impl TimelineBranch {
                     if index > first && branch.first >= to {
                         break;
                     }
-                    branch.widen_range(from, to, end, &shift, range);
+                    branch.widen_bounds(from, to, end, &shift, range);
                 }
             }
         }
     }
 
     /// Calls `each` with each step between `from` and `to`, until it breaks.
-    pub(super) fn steps<B>(
+    pub(super) fn visit_steps<B>(
         &self,
         from: u64,
         to: u64,
         each: &mut impl FnMut(u64, ResourceAmounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         if from < to {
-            self.steps_below(from, to, &ResourceAmounts::default(), each)
+            self.visit_steps_below(from, to, &ResourceAmounts::default(), each)
         } else {
             Continue(())
         }
     }
 
-    fn steps_below<B>(
+    fn visit_steps_below<B>(
         &self,
         from: u64,
         to: u64,
@@ -86,7 +86,10 @@ impl TimelineBranch {
             TimelineNode::Leaf(leaf) => {
                 let before = leaf.times.partition_point(|time| *time < to);
                 (leaf.step_of(from)..before).try_for_each(|step| {
-                    each(leaf.times[step].max(from), leaf.free(step).plus(&shift))
+                    each(
+                        leaf.times[step].max(from),
+                        leaf.free_at_step(step).plus(&shift),
+                    )
                 })
             }
             TimelineNode::Inner(branches) => {
@@ -94,7 +97,7 @@ impl TimelineBranch {
                 let mut within = branches[first..]
                     .iter()
                     .take_while(|branch| branch.first < to);
-                within.try_for_each(|branch| branch.steps_below(from, to, &shift, each))
+                within.try_for_each(|branch| branch.visit_steps_below(from, to, &shift, each))
             }
         }
     }

@@ -44,7 +44,7 @@ pub(super) struct TimelineLeaf {
 }
 
 impl TimelineLeaf {
-    pub(super) fn free(&self, step: usize) -> ResourceAmounts {
+    pub(super) fn free_at_step(&self, step: usize) -> ResourceAmounts {
         let mut amounts = ResourceAmounts::default();
         amounts.0[..self.kinds].copy_from_slice(self.row(step));
         amounts
@@ -128,9 +128,9 @@ impl TimelineNode {
     fn shift_all(&mut self, change: &ResourceAmounts) {
         match self {
             TimelineNode::Leaf(leaf) => leaf.add_to_steps(0..leaf.times.len(), change),
-            TimelineNode::Inner(branches) => {
-                branches.iter_mut().for_each(|branch| branch.shift(change))
-            }
+            TimelineNode::Inner(branches) => branches
+                .iter_mut()
+                .for_each(|branch| branch.shift_all_amounts(change)),
         }
     }
 
@@ -202,7 +202,7 @@ impl TimelineBranch {
         self.most = most.plus(&self.shift);
     }
 
-    fn shift(&mut self, change: &ResourceAmounts) {
+    fn shift_all_amounts(&mut self, change: &ResourceAmounts) {
         self.shift = self.shift.plus(change);
         self.least = self.least.plus(change);
         self.most = self.most.plus(change);
@@ -256,7 +256,7 @@ impl TimelineBranch {
     /// the last one here.
     fn add_within(&mut self, from: u64, to: u64, end: u64, change: &ResourceAmounts) {
         if from <= self.first && end <= to {
-            self.shift(change);
+            self.shift_all_amounts(change);
             return;
         }
         match Arc::make_mut(&mut self.node) {
@@ -292,14 +292,14 @@ impl TimelineBranch {
             && let [only] = &branches[..]
         {
             let mut only = only.clone();
-            only.shift(&self.shift);
+            only.shift_all_amounts(&self.shift);
             *self = only;
         }
     }
 
     fn free_at(&self, at: u64) -> ResourceAmounts {
         match &*self.node {
-            TimelineNode::Leaf(leaf) => leaf.free(leaf.step_of(at)),
+            TimelineNode::Leaf(leaf) => leaf.free_at_step(leaf.step_of(at)),
             TimelineNode::Inner(branches) => branches[branch_of(branches, at)].free_at(at),
         }
         .plus(&self.shift)
@@ -352,7 +352,7 @@ impl TimelineBranch {
 
 impl TimelineLeaf {
     fn fold_rows(&self, better: fn(i64, i64) -> i64) -> ResourceAmounts {
-        let mut bound = self.free(0);
+        let mut bound = self.free_at_step(0);
         for row in self.free.chunks_exact(self.kinds) {
             bound
                 .0
@@ -398,13 +398,13 @@ impl TimelineBranch {
     }
 
     /// Returns the memory that all of it takes, in bytes, with the counts of each node.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         let counts = 2 * size_of::<usize>() + size_of::<TimelineNode>();
         counts
             + match &*self.node {
                 TimelineNode::Leaf(leaf) => 8 * (leaf.times.capacity() + leaf.free.capacity()),
                 TimelineNode::Inner(branches) => {
-                    let below: usize = branches.iter().map(TimelineBranch::bytes).sum();
+                    let below: usize = branches.iter().map(TimelineBranch::memory_bytes).sum();
                     branches.capacity() * size_of::<TimelineBranch>() + below
                 }
             }

@@ -60,7 +60,7 @@ impl SweepIndices {
     }
 
     /// The limit given with them.
-    pub fn at_once(&self) -> Option<u32> {
+    pub fn run_limit(&self) -> Option<u32> {
         self.at_once
     }
 

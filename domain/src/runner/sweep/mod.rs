@@ -61,9 +61,9 @@ pub struct SweepTask {
 
 impl Sweep {
     /// Returns the limit, from either of the two places where it may be given.
-    fn limit_of_runs(&self) -> Result<Option<u32>, RunnerError> {
+    fn run_limit(&self) -> Result<Option<u32>, RunnerError> {
         let with_array = match &self.over {
-            SweepSource::Array(indices) => indices.at_once(),
+            SweepSource::Array(indices) => indices.run_limit(),
             SweepSource::Grid(_) | SweepSource::List(_) => None,
         };
         match (self.at_once, with_array) {
@@ -151,7 +151,7 @@ impl Runner for SweepRunner {
 
     fn expand_jobs(&self, described: JobDescription) -> Result<Vec<JobSpec>, RunnerError> {
         let sweep = described.sweep.ok_or(RunnerError::NoSweep)?;
-        let at_once = sweep.limit_of_runs()?;
+        let at_once = sweep.run_limit()?;
         let count = sweep.over.task_count();
         let max = described.max_tasks;
         if count == 0 {
@@ -161,7 +161,7 @@ impl Runner for SweepRunner {
         let tasks = tasks.and_then(|tasks| u32::try_from(tasks).ok());
         let tasks = tasks.ok_or(RunnerError::TooManyTasks { count, max })?;
         sweep.over.validate_values()?;
-        check_size(&described.spec, tasks, described.max_bytes)?;
+        check_memory(&described.spec, tasks, described.max_bytes)?;
         let rows = sweep.over.list_rows();
         let taken = Cell::new(0);
         let mut jobs = Vec::with_capacity(rows.len());
@@ -185,7 +185,7 @@ impl Runner for SweepRunner {
             });
             jobs.push(job);
         }
-        check_registered(&jobs)?;
+        check_registered_outputs(&jobs)?;
         Ok(jobs)
     }
 
@@ -203,8 +203,8 @@ impl Runner for SweepRunner {
 }
 
 /// Checks that the jobs of a sweep take no more memory than their user may have.
-fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
-    let each = spec.footprint();
+fn check_memory(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
+    let each = spec.memory_footprint();
     if Bytes(each.0.saturating_mul(count.into())) > max {
         Err(RunnerError::TooLarge { count, each, max })
     } else {
@@ -213,7 +213,7 @@ fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError>
 }
 
 /// Checks that no two runs register the same output.
-fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
+fn check_registered_outputs(jobs: &[JobSpec]) -> Result<(), RunnerError> {
     let mut seen = BTreeMap::new();
     for (task, job) in (0..).zip(jobs) {
         let outputs = job

@@ -51,7 +51,7 @@ impl BreakerModel {
 
     /// Whether the command is carried out; `forced`: whether an operator says that the site is
     /// usable.
-    pub(super) fn follow(
+    pub(super) fn apply_command(
         &mut self,
         command: &SiteCommand,
         forced: Option<bool>,
@@ -70,7 +70,7 @@ impl BreakerModel {
                 if !class.charges_site() || self.known.contains(attempt) || *isolated {
                     self.known
                         .extend(Some(*attempt).filter(|_| class.charges_site()));
-                    self.is_over(*attempt);
+                    self.end_probe(*attempt);
                     return true;
                 }
                 self.known.insert(*attempt);
@@ -78,15 +78,15 @@ impl BreakerModel {
                 if self.is_probe(*attempt) {
                     self.errors += 1;
                     let again = owner.is_some() && self.reopened_by == *owner;
-                    self.open(u32::from(moves && !again), *jitter, now);
+                    self.open_breaker(u32::from(moves && !again), *jitter, now);
                     self.reopened_by = owner.clone().or(self.reopened_by.take());
                 } else if moves {
-                    self.count(owner.as_ref(), *jitter, now);
+                    self.count_error(owner.as_ref(), *jitter, now);
                 } else {
-                    self.is_over(*attempt);
+                    self.end_probe(*attempt);
                 }
             }
-            SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
+            SiteCommand::RecordSuccess { attempt } => self.record_success(*attempt),
             SiteCommand::OwnProbeOver {
                 number,
                 outcome,
@@ -95,9 +95,9 @@ impl BreakerModel {
             } if self.probed.take_if(|(_, own)| *own == number.0).is_some() => match outcome {
                 ProbeOutcome::Failed => {
                     self.moved_by.clear();
-                    self.open(1, *jitter, now);
+                    self.open_breaker(1, *jitter, now);
                 }
-                ProbeOutcome::Succeeded => self.start_anew(),
+                ProbeOutcome::Succeeded => self.reset_errors(),
                 ProbeOutcome::Inconclusive => {}
             },
             SiteCommand::EndProbe {
@@ -105,9 +105,9 @@ impl BreakerModel {
                 outcome,
                 jitter,
             } if self.is_probe(*probe) => match outcome {
-                ProbeOutcome::Succeeded => self.success(*probe),
-                ProbeOutcome::Failed => self.open(1, *jitter, now),
-                ProbeOutcome::Inconclusive => self.is_over(*probe),
+                ProbeOutcome::Succeeded => self.record_success(*probe),
+                ProbeOutcome::Failed => self.open_breaker(1, *jitter, now),
+                ProbeOutcome::Inconclusive => self.end_probe(*probe),
             },
             SiteCommand::ReconcileProbes { live } => {
                 if let Breaker::HalfOpen { running, .. } = &mut self.breaker {
@@ -119,13 +119,13 @@ impl BreakerModel {
                 ..
             } => {
                 self.breaker = Breaker::Closed;
-                self.start_anew();
+                self.reset_errors();
             }
             // While an operator's verdict holds, nothing is a probe.
             SiteCommand::StartProbe {
                 probe, may_probe, ..
             } => {
-                return forced.unwrap_or_else(|| self.start(*probe, *may_probe, now));
+                return forced.unwrap_or_else(|| self.start_probe(*probe, *may_probe, now));
             }
             _ => {}
         }
@@ -133,7 +133,7 @@ impl BreakerModel {
     }
 
     /// One more error; so many of several owners open it, of one owner they are looked into.
-    fn count(&mut self, owner: Option<&KeyName>, jitter: PerMillion, now: Timestamp) {
+    fn count_error(&mut self, owner: Option<&KeyName>, jitter: PerMillion, now: Timestamp) {
         self.errors += 1;
         self.owners.insert(owner.cloned());
         let is_enough = self.errors >= self.parameters.site_error_threshold;
@@ -150,12 +150,12 @@ impl BreakerModel {
             None => {
                 self.moved_by.clear();
                 self.probed = None;
-                self.open(1, jitter, now);
+                self.open_breaker(1, jitter, now);
             }
         }
     }
 
-    fn start_anew(&mut self) {
+    fn reset_errors(&mut self) {
         self.errors = 0;
         self.probed = None;
         self.reopened_by = None;
@@ -164,7 +164,7 @@ impl BreakerModel {
     }
 
     /// From then on it waits, twice as long each time, unless the same job says so again.
-    fn open(&mut self, more: u32, jitter: PerMillion, now: Timestamp) {
+    fn open_breaker(&mut self, more: u32, jitter: PerMillion, now: Timestamp) {
         let trips = self.breaker.trips() + more;
         let probe_at = now + self.parameters.time_to_probe(trips, jitter);
         self.breaker = Breaker::Open {
@@ -174,23 +174,23 @@ impl BreakerModel {
         };
     }
 
-    fn is_over(&mut self, probe: AttemptId) {
+    fn end_probe(&mut self, probe: AttemptId) {
         if let Breaker::HalfOpen { running, .. } = &mut self.breaker {
             running.remove(&probe);
         }
     }
 
     /// Success at the limit closes the breaker; before, twice as many jobs may try the site out.
-    fn success(&mut self, attempt: AttemptId) {
+    fn record_success(&mut self, attempt: AttemptId) {
         let was_probe = self.is_probe(attempt);
-        self.is_over(attempt);
+        self.end_probe(attempt);
         if self.known.contains(&attempt) {
             return;
         }
         if was_probe || self.errors > 0 {
             self.known.insert(attempt);
         }
-        self.start_anew();
+        self.reset_errors();
         let Breaker::HalfOpen {
             allowed, running, ..
         } = &mut self.breaker
@@ -210,7 +210,7 @@ impl BreakerModel {
     }
 
     /// Jobs that may run twice try the site out, so many at a time; after an hour any may.
-    fn start(&mut self, probe: AttemptId, may_probe: bool, now: Timestamp) -> bool {
+    fn start_probe(&mut self, probe: AttemptId, may_probe: bool, now: Timestamp) -> bool {
         match &mut self.breaker {
             Breaker::Closed => true,
             Breaker::Open {

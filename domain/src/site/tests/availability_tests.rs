@@ -3,7 +3,7 @@
 use super::*;
 use crate::placement::grid::PlacementAcceptance;
 use crate::site::availability::{
-    SiteObstacle, SiteState, list_obstacles, serves_files, site_state,
+    SiteObstacle, SiteState, can_serve_files, list_obstacles, site_state,
 };
 use crate::site::contact::SiteContact;
 use crate::site::site_due::next_wake;
@@ -54,7 +54,7 @@ fn contact_decides_before_trust() {
 fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
     let mut bench = SiteTestBench::new();
     assert_eq!(bench.state(), SiteState::Usable);
-    (1..=3).for_each(|job| drop(bench.error(job)));
+    (1..=3).for_each(|job| drop(bench.record_error(job)));
     assert_eq!(bench.state(), SiteState::Unusable);
     bench.wait_secs(60);
     assert_eq!(
@@ -72,7 +72,7 @@ fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
             any: false
         }
     );
-    bench.success(10);
+    bench.record_success(10);
     assert_eq!(
         bench.state(),
         SiteState::Probing {
@@ -82,7 +82,7 @@ fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
     );
     for job in [11, 12] {
         bench.start_probe(job).unwrap();
-        bench.success(job);
+        bench.record_success(job);
     }
     assert_eq!(bench.state(), SiteState::Usable);
 }
@@ -107,7 +107,10 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
         may_probe: false,
     };
     bench.wait_secs(3_599);
-    assert_eq!(bench.tell(once(10)), Err(SiteRejection::OnlyRerunnable));
+    assert_eq!(
+        bench.apply_command(once(10)),
+        Err(SiteRejection::OnlyRerunnable)
+    );
     assert_eq!(
         next_wake(&bench.record, bench.now),
         Some(bench.now + DurationMs::from_secs(1))
@@ -120,12 +123,12 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
         list_obstacles(&bench.record, ANSWERING, 0, false, bench.now),
         []
     );
-    bench.tell(once(10)).unwrap();
+    bench.apply_command(once(10)).unwrap();
     assert!(
         !bench.state().accepts_placement(false),
         "it is tried out now"
     );
-    bench.success(10);
+    bench.record_success(10);
     let kept_away = list_obstacles(&bench.record, ANSWERING, 0, false, bench.now);
     assert_eq!(
         kept_away,
@@ -139,7 +142,7 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
 #[test]
 fn a_draining_site_is_drained_once_nothing_of_ours_is_left() {
     let mut bench = SiteTestBench::new();
-    bench.operate(OperatorCommand::Drain).unwrap();
+    bench.apply_operation(OperatorCommand::Drain).unwrap();
     assert_eq!(
         site_state(&bench.record, ANSWERING, 3, bench.now),
         SiteState::Draining
@@ -156,7 +159,7 @@ fn a_maintenance_window_begins_and_ends_by_the_clock() {
     let from = bench.now + DurationMs::from_secs(10);
     let until = from + DurationMs::from_secs(10);
     bench
-        .operate(OperatorCommand::SetWindow {
+        .apply_operation(OperatorCommand::SetWindow {
             from,
             until,
             reason: text("disks"),
@@ -166,7 +169,7 @@ fn a_maintenance_window_begins_and_ends_by_the_clock() {
     for _ in 0..3 {
         seen.push((
             bench.state(),
-            serves_files(&bench.record, ANSWERING, bench.now),
+            can_serve_files(&bench.record, ANSWERING, bench.now),
         ));
         bench.wait_secs(10);
     }
@@ -177,10 +180,10 @@ fn a_maintenance_window_begins_and_ends_by_the_clock() {
 #[test]
 fn a_frozen_site_still_lets_its_files_be_read() {
     let mut bench = SiteTestBench::new();
-    bench.operate(OperatorCommand::Freeze).unwrap();
+    bench.apply_operation(OperatorCommand::Freeze).unwrap();
     assert_eq!(bench.state(), SiteState::Frozen);
-    assert!(serves_files(&bench.record, ANSWERING, bench.now));
-    assert!(!serves_files(
+    assert!(can_serve_files(&bench.record, ANSWERING, bench.now));
+    assert!(!can_serve_files(
         &bench.record,
         SiteContact::NeverAnswered,
         bench.now
@@ -192,15 +195,15 @@ fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
     let mut bench = SiteTestBench::new();
     let until = bench.now + DurationMs::from_secs(10);
     bench
-        .operate(OperatorCommand::Force {
+        .apply_operation(OperatorCommand::Force {
             usable: false,
             until,
         })
         .unwrap();
     assert_eq!(bench.state(), SiteState::Unusable);
-    (1..=3).for_each(|job| drop(bench.error(job)));
+    (1..=3).for_each(|job| drop(bench.record_error(job)));
     bench
-        .operate(OperatorCommand::Force {
+        .apply_operation(OperatorCommand::Force {
             usable: true,
             until,
         })
@@ -217,16 +220,16 @@ fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
 #[test]
 fn all_obstacles_are_told_the_most_lasting_first() {
     let mut bench = SiteTestBench::new();
-    (1..=3).for_each(|job| drop(bench.error(job)));
-    bench.operate(OperatorCommand::Freeze).unwrap();
-    bench.operate(OperatorCommand::Drain).unwrap();
+    (1..=3).for_each(|job| drop(bench.record_error(job)));
+    bench.apply_operation(OperatorCommand::Freeze).unwrap();
+    bench.apply_operation(OperatorCommand::Drain).unwrap();
     let until = bench.now + DurationMs(1);
     let window = OperatorCommand::SetWindow {
         from: bench.now,
         until,
         reason: text("disks"),
     };
-    bench.operate(window).unwrap();
+    bench.apply_operation(window).unwrap();
     let contact = SiteContact::Unreachable {
         since: bench.now,
         last_answer: None,
@@ -252,11 +255,11 @@ fn all_obstacles_are_told_the_most_lasting_first() {
 #[test]
 fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
     let mut bench = SiteTestBench::new();
-    (1..=3).for_each(|job| drop(bench.error(job)));
+    (1..=3).for_each(|job| drop(bench.record_error(job)));
     let start = bench.now;
     let at = |secs| start + DurationMs::from_secs(secs);
     bench
-        .operate(OperatorCommand::Force {
+        .apply_operation(OperatorCommand::Force {
             usable: true,
             until: at(10),
         })
@@ -266,7 +269,7 @@ fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
         until: at(30),
         reason: text("disks"),
     };
-    bench.operate(window).unwrap();
+    bench.apply_operation(window).unwrap();
     let mut seen = vec![(0, bench.state())];
     while let Some(wake) = next_wake(&bench.record, bench.now) {
         assert!(bench.now < wake, "woken without end");

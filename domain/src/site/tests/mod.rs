@@ -43,12 +43,12 @@ impl SiteTestBench {
     /// A site whose breaker opened after three errors, at the time of its first probe.
     fn due_for_a_probe() -> Self {
         let mut bench = Self::new();
-        (1..=3).for_each(|job| drop(bench.error(job)));
+        (1..=3).for_each(|job| drop(bench.record_error(job)));
         bench.wait_secs(60);
         bench
     }
 
-    fn tell(&mut self, command: SiteCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
+    fn apply_command(&mut self, command: SiteCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
         let events = SiteMachine::decide(&self.record, &self.parameters, command, self.now)?;
         for event in &events {
             SiteMachine::evolve(&mut self.record, event);
@@ -57,37 +57,37 @@ impl SiteTestBench {
         Ok(events)
     }
 
-    fn names(&mut self, command: SiteCommand) -> Vec<&'static str> {
-        self.tell(command)
+    fn event_names(&mut self, command: SiteCommand) -> Vec<&'static str> {
+        self.apply_command(command)
             .unwrap()
             .iter()
             .map(|event| event.what.name())
             .collect()
     }
 
-    fn error(&mut self, job: u64) -> Vec<&'static str> {
-        self.names(error(job, FailureClass::Site))
+    fn record_error(&mut self, job: u64) -> Vec<&'static str> {
+        self.event_names(error_command(job, FailureClass::Site))
     }
 
-    fn success(&mut self, job: u64) -> Vec<&'static str> {
-        self.names(SiteCommand::RecordSuccess {
+    fn record_success(&mut self, job: u64) -> Vec<&'static str> {
+        self.event_names(SiteCommand::RecordSuccess {
             attempt: attempt(job),
         })
     }
 
     fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, SiteRejection> {
-        self.tell(SiteCommand::StartProbe {
+        self.apply_command(SiteCommand::StartProbe {
             probe: attempt(job),
             owner: None,
             may_probe: true,
         })
     }
 
-    fn operate(&mut self, what: OperatorCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
-        self.tell(SiteCommand::Operate { by: key(), what })
+    fn apply_operation(&mut self, what: OperatorCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
+        self.apply_command(SiteCommand::Operate { by: key(), what })
     }
 
-    fn owed(&self) -> Vec<SiteNotificationKind> {
+    fn owed_notifications(&self) -> Vec<SiteNotificationKind> {
         self.record
             .owed
             .iter()
@@ -112,7 +112,7 @@ fn key() -> KeyName {
     KeyName::new("ops").unwrap()
 }
 
-fn error(job: u64, class: FailureClass) -> SiteCommand {
+fn error_command(job: u64, class: FailureClass) -> SiteCommand {
     SiteCommand::RecordError {
         attempt: attempt(job),
         owner: None,

@@ -8,16 +8,16 @@ use crate::units::DurationMs;
 #[test]
 fn an_order_is_kept_with_the_key_that_gave_it() {
     let mut bench = SiteTestBench::new();
-    bench.operate(OperatorCommand::Drain).unwrap();
-    bench.operate(OperatorCommand::Freeze).unwrap();
+    bench.apply_operation(OperatorCommand::Drain).unwrap();
+    bench.apply_operation(OperatorCommand::Freeze).unwrap();
     let order = Some(CommandOrigin {
         by: key(),
         at: bench.now,
     });
     assert_eq!(bench.record.operator.draining, order);
     assert_eq!(bench.record.operator.frozen, order);
-    bench.operate(OperatorCommand::Undrain).unwrap();
-    bench.operate(OperatorCommand::Thaw).unwrap();
+    bench.apply_operation(OperatorCommand::Undrain).unwrap();
+    bench.apply_operation(OperatorCommand::Thaw).unwrap();
     assert_eq!(
         (
             &bench.record.operator.draining,
@@ -35,11 +35,11 @@ fn an_order_that_is_so_already_says_so() {
         OperatorCommand::Thaw,
         OperatorCommand::Unforce,
     ] {
-        assert_eq!(bench.operate(idle), Err(SiteRejection::AlreadySo));
+        assert_eq!(bench.apply_operation(idle), Err(SiteRejection::AlreadySo));
     }
     for order in [OperatorCommand::Drain, OperatorCommand::Freeze] {
-        bench.operate(order.clone()).unwrap();
-        assert_eq!(bench.operate(order), Err(SiteRejection::AlreadySo));
+        bench.apply_operation(order.clone()).unwrap();
+        assert_eq!(bench.apply_operation(order), Err(SiteRejection::AlreadySo));
     }
 }
 
@@ -55,7 +55,7 @@ fn a_reset_works_whatever_the_state() {
         SiteTestBench::due_for_a_probe(),
         half_open,
     ] {
-        bench.operate(OperatorCommand::ResetErrors).unwrap();
+        bench.apply_operation(OperatorCommand::ResetErrors).unwrap();
         assert_eq!(bench.record.breaker, Breaker::Closed);
         assert_eq!(bench.record.consecutive_errors, 0);
         assert_eq!(
@@ -71,18 +71,18 @@ fn a_reset_works_whatever_the_state() {
 #[test]
 fn errors_from_before_a_reset_are_not_counted_when_told_again_after_it() {
     let mut bench = SiteTestBench::due_for_a_probe();
-    bench.operate(OperatorCommand::ResetErrors).unwrap();
-    (1..=3).for_each(|job| assert!(bench.error(job).is_empty()));
+    bench.apply_operation(OperatorCommand::ResetErrors).unwrap();
+    (1..=3).for_each(|job| assert!(bench.record_error(job).is_empty()));
     assert_eq!(bench.record.consecutive_errors, 0);
 }
 
 #[test]
 fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
     let mut bench = SiteTestBench::new();
-    (1..=3).for_each(|job| drop(bench.error(job)));
+    (1..=3).for_each(|job| drop(bench.record_error(job)));
     let until = bench.now + DurationMs::from_secs(10);
     bench
-        .operate(OperatorCommand::Force {
+        .apply_operation(OperatorCommand::Force {
             usable: true,
             until,
         })
@@ -93,7 +93,7 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
         "not a probe, just work"
     );
     bench
-        .operate(OperatorCommand::Force {
+        .apply_operation(OperatorCommand::Force {
             usable: false,
             until,
         })
@@ -108,7 +108,7 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
         Err(SiteRejection::NotYetProbed { .. })
     ));
     assert_eq!(
-        bench.operate(OperatorCommand::Force {
+        bench.apply_operation(OperatorCommand::Force {
             usable: true,
             until
         }),
@@ -123,7 +123,7 @@ fn a_window_with_the_same_start_is_replaced() {
     for secs in [10, 20] {
         let until = from + DurationMs::from_secs(secs);
         bench
-            .operate(OperatorCommand::SetWindow {
+            .apply_operation(OperatorCommand::SetWindow {
                 from,
                 until,
                 reason: text("disks"),
@@ -136,10 +136,10 @@ fn a_window_with_the_same_start_is_replaced() {
         from + DurationMs::from_secs(20)
     );
     bench
-        .operate(OperatorCommand::RemoveWindow { from })
+        .apply_operation(OperatorCommand::RemoveWindow { from })
         .unwrap();
     assert_eq!(
-        bench.operate(OperatorCommand::RemoveWindow { from }),
+        bench.apply_operation(OperatorCommand::RemoveWindow { from }),
         Err(SiteRejection::NoSuchWindow)
     );
 }
@@ -155,7 +155,10 @@ fn a_window_that_ends_before_it_begins_is_refused() {
             until,
             reason: text(""),
         };
-        assert_eq!(bench.operate(order), Err(SiteRejection::EmptyWindow));
+        assert_eq!(
+            bench.apply_operation(order),
+            Err(SiteRejection::EmptyWindow)
+        );
     }
 }
 
@@ -171,13 +174,13 @@ fn windows_are_bounded_and_those_that_are_over_make_room() {
         }
     };
     let most = MAX_WINDOWS as u64;
-    (0..most).for_each(|i| drop(bench.operate(window(i)).unwrap()));
+    (0..most).for_each(|i| drop(bench.apply_operation(window(i)).unwrap()));
     assert_eq!(
-        bench.operate(window(most)),
+        bench.apply_operation(window(most)),
         Err(SiteRejection::TooManyWindows)
     );
     bench.now = Timestamp(2_001_000);
-    bench.operate(window(most)).unwrap();
+    bench.apply_operation(window(most)).unwrap();
     assert_eq!(bench.record.operator.windows.len(), MAX_WINDOWS);
 }
 
@@ -189,16 +192,16 @@ fn a_message_is_owed_until_it_was_sent() {
         panic!("not owed")
     };
     let sent = SiteCommand::NotificationSent { id: message.id };
-    assert_eq!(bench.names(sent.clone()), ["NotificationSent"]);
+    assert_eq!(bench.event_names(sent.clone()), ["NotificationSent"]);
     assert!(due(&bench).is_empty());
-    assert!(bench.names(sent).is_empty(), "told again");
+    assert!(bench.event_names(sent).is_empty(), "told again");
 }
 
 #[test]
 fn of_too_many_messages_the_newest_win() {
     let mut bench = SiteTestBench::new();
     for i in 0..10 {
-        bench.names(SiteCommand::Notify {
+        bench.event_names(SiteCommand::Notify {
             kind: SiteNotificationKind::Unreachable,
             text: text(&format!("message {i}")),
             details: vec![text("no route to host")],
@@ -209,7 +212,7 @@ fn of_too_many_messages_the_newest_win() {
     assert_eq!(bench.record.notifications_dropped, 6);
     assert!(
         bench
-            .names(SiteCommand::NotificationSent {
+            .event_names(SiteCommand::NotificationSent {
                 id: SiteNotificationId(1)
             })
             .is_empty()

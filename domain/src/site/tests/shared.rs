@@ -20,12 +20,12 @@ fn name(text: &str) -> ReservationName {
 }
 
 impl SiteTestBench {
-    fn wish(&self, called: &str) -> SharedReservationTerms {
+    fn shared_terms(&self, called: &str) -> SharedReservationTerms {
         SharedReservationTerms {
             name: name(called),
             allowed: [].into(),
             resources: Resources::processors(4),
-            window: StartWindow::exactly(self.now + HOUR),
+            window: StartWindow::single_start(self.now + HOUR),
             lead: LEAD,
             length: HOUR,
             margin: DurationMs::from_secs(60),
@@ -34,15 +34,17 @@ impl SiteTestBench {
         }
     }
 
-    fn want(&mut self, called: &str) -> Result<Vec<SiteEvent>, SiteRejection> {
-        self.operate(OperatorCommand::Reserve(Box::new(self.wish(called))))
+    fn request_shared(&mut self, called: &str) -> Result<Vec<SiteEvent>, SiteRejection> {
+        self.apply_operation(OperatorCommand::Reserve(Box::new(
+            self.shared_terms(called),
+        )))
     }
 
     /// The site answers what it is asked.
-    fn answer(&mut self, outcome: ReservationOutcome) {
+    fn answer_due_call(&mut self, outcome: ReservationOutcome) {
         let (shared, asked) = self.record.next_shared_call().unwrap();
         let serial = shared.serial;
-        self.tell(SiteCommand::SharedAnswered {
+        self.apply_command(SiteCommand::SharedAnswered {
             serial,
             asked,
             outcome,
@@ -51,20 +53,20 @@ impl SiteTestBench {
     }
 
     /// One that its site keeps.
-    fn kept(called: &str) -> Self {
+    fn with_confirmed(called: &str) -> Self {
         let mut bench = Self::new();
-        bench.want(called).unwrap();
+        bench.request_shared(called).unwrap();
         let start = bench.now + HOUR;
-        bench.answer(ReservationOutcome::Granted { start });
-        bench.answer(ReservationOutcome::Done);
+        bench.answer_due_call(ReservationOutcome::Granted { start });
+        bench.answer_due_call(ReservationOutcome::Done);
         bench
     }
 
-    fn one(&self, called: &str) -> &SharedReservation {
-        self.record.shared_named(&name(called)).unwrap()
+    fn shared_reservation(&self, called: &str) -> &SharedReservation {
+        self.record.shared_reservation_named(&name(called)).unwrap()
     }
 
-    fn asked(&self) -> Option<SharedReservationCall> {
+    fn due_call(&self) -> Option<SharedReservationCall> {
         self.record.next_shared_call().map(|(_, asked)| asked)
     }
 }
@@ -73,26 +75,29 @@ impl SiteTestBench {
 fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
     let mut bench = SiteTestBench::new();
     let start = bench.now + HOUR;
-    bench.want("course").unwrap();
-    assert_eq!(bench.asked(), Some(SharedReservationCall::Request));
+    bench.request_shared("course").unwrap();
+    assert_eq!(bench.due_call(), Some(SharedReservationCall::Request));
     assert_eq!(
-        bench.one("course").request(HOUR).window,
-        StartWindow::exactly(start)
+        bench
+            .shared_reservation("course")
+            .build_request(HOUR)
+            .window,
+        StartWindow::single_start(start)
     );
-    bench.answer(ReservationOutcome::Granted { start });
-    assert_eq!(bench.asked(), Some(SharedReservationCall::Confirm));
-    bench.answer(ReservationOutcome::Done);
-    assert_eq!(bench.asked(), None);
-    let kept = bench.one("course");
-    assert!(kept.is_kept(bench.now) && kept.needs_lease());
+    bench.answer_due_call(ReservationOutcome::Granted { start });
+    assert_eq!(bench.due_call(), Some(SharedReservationCall::Confirm));
+    bench.answer_due_call(ReservationOutcome::Done);
+    assert_eq!(bench.due_call(), None);
+    let kept = bench.shared_reservation("course");
+    assert!(kept.is_kept(bench.now) && kept.may_exist_at_site());
     assert_eq!(
-        (kept.start(), kept.until()),
+        (kept.start(), kept.end()),
         (start + LEAD, start + LEAD + HOUR)
     );
-    let lease = kept.lease().unwrap();
+    let lease = kept.reserved_span().unwrap();
     assert_eq!(
         (lease.from, lease.to),
-        (start, kept.until() + DurationMs::from_secs(60))
+        (start, kept.end() + DurationMs::from_secs(60))
     );
     assert!(kept.is_over(lease.to) && !kept.is_kept(lease.to));
 }
@@ -100,9 +105,9 @@ fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
 #[test]
 fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
     let mut bench = SiteTestBench::new();
-    bench.want("course").unwrap();
+    bench.request_shared("course").unwrap();
     bench
-        .operate(OperatorCommand::CancelReservation {
+        .apply_operation(OperatorCommand::CancelReservation {
             name: name("course"),
         })
         .unwrap();
@@ -114,176 +119,222 @@ fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
         asked,
         outcome,
     };
-    assert_eq!(bench.tell(late), Ok(Vec::new()));
+    assert_eq!(bench.apply_command(late), Ok(Vec::new()));
     assert_eq!(
-        bench.asked(),
+        bench.due_call(),
         Some(SharedReservationCall::Release),
         "whatever it granted goes back"
     );
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Done);
     let ended = SharedReservationStage::Ended(SharedReservationEnd::Cancelled { by: key() });
-    assert_eq!(bench.one("course").stage, ended);
-    assert!(!bench.one("course").needs_lease());
+    assert_eq!(bench.shared_reservation("course").stage, ended);
+    assert!(!bench.shared_reservation("course").may_exist_at_site());
 }
 
 #[test]
 fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
     let mut bench = SiteTestBench::new();
-    bench.want("course").unwrap();
+    bench.request_shared("course").unwrap();
     let next = Some(bench.now + HOUR + HOUR);
-    bench.answer(ReservationOutcome::Refused { next });
+    bench.answer_due_call(ReservationOutcome::Refused { next });
     assert_eq!(
-        bench.one("course").stage,
+        bench.shared_reservation("course").stage,
         SharedReservationStage::Ended(SharedReservationEnd::Refused { next })
     );
-    bench.want("course").unwrap();
+    bench.request_shared("course").unwrap();
     assert_eq!(
-        bench.one("course").serial,
+        bench.shared_reservation("course").serial,
         ReservationSerial(2),
         "a number is never used again"
     );
     let wrong = bench.now + HOUR + LEAD;
-    bench.answer(ReservationOutcome::Granted { start: wrong });
-    assert_eq!(bench.asked(), Some(SharedReservationCall::Release));
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Granted { start: wrong });
+    assert_eq!(bench.due_call(), Some(SharedReservationCall::Release));
+    bench.answer_due_call(ReservationOutcome::Done);
     assert_eq!(
-        bench.one("course").stage,
+        bench.shared_reservation("course").stage,
         SharedReservationStage::Ended(SharedReservationEnd::WrongStart)
     );
 }
 
 #[test]
 fn it_lasts_longer_only_once_its_site_has_agreed() {
-    let mut bench = SiteTestBench::kept("course");
-    let start = bench.one("course").lease().unwrap().from;
-    let until = bench.one("course").until();
+    let mut bench = SiteTestBench::with_confirmed("course");
+    let start = bench
+        .shared_reservation("course")
+        .reserved_span()
+        .unwrap()
+        .from;
+    let until = bench.shared_reservation("course").end();
     let extend = |until| OperatorCommand::ExtendReservation {
         name: name("course"),
         until,
     };
-    assert_eq!(bench.operate(extend(until)), Err(SiteRejection::EndsLater));
-    bench.operate(extend(until + HOUR)).unwrap();
     assert_eq!(
-        bench.operate(extend(until + HOUR)),
+        bench.apply_operation(extend(until)),
+        Err(SiteRejection::EndsLater)
+    );
+    bench.apply_operation(extend(until + HOUR)).unwrap();
+    assert_eq!(
+        bench.apply_operation(extend(until + HOUR)),
         Err(SiteRejection::ReservationBusy)
     );
-    assert!(bench.one("course").is_kept(bench.now));
+    assert!(bench.shared_reservation("course").is_kept(bench.now));
     assert_eq!(
-        bench.asked(),
+        bench.due_call(),
         Some(SharedReservationCall::Extend(HOUR + HOUR))
     );
-    let request = bench.one("course").request(HOUR + HOUR);
-    assert_eq!(request.window, StartWindow::exactly(start));
-    bench.answer(ReservationOutcome::Refused { next: None });
-    assert_eq!(bench.one("course").until(), until, "its end stays");
-    bench.operate(extend(until + HOUR)).unwrap();
-    bench.answer(ReservationOutcome::Granted { start });
-    assert_eq!(bench.one("course").until(), until + HOUR);
-    assert_eq!(bench.one("course").stage, SharedReservationStage::Confirmed);
+    let request = bench
+        .shared_reservation("course")
+        .build_request(HOUR + HOUR);
+    assert_eq!(request.window, StartWindow::single_start(start));
+    bench.answer_due_call(ReservationOutcome::Refused { next: None });
+    assert_eq!(
+        bench.shared_reservation("course").end(),
+        until,
+        "its end stays"
+    );
+    bench.apply_operation(extend(until + HOUR)).unwrap();
+    bench.answer_due_call(ReservationOutcome::Granted { start });
+    assert_eq!(bench.shared_reservation("course").end(), until + HOUR);
+    assert_eq!(
+        bench.shared_reservation("course").stage,
+        SharedReservationStage::Confirmed
+    );
 }
 
 #[test]
 fn one_that_its_site_moves_when_it_is_extended_goes_back() {
-    let mut bench = SiteTestBench::kept("course");
-    let start = bench.one("course").lease().unwrap().from;
-    let until = bench.one("course").until();
+    let mut bench = SiteTestBench::with_confirmed("course");
+    let start = bench
+        .shared_reservation("course")
+        .reserved_span()
+        .unwrap()
+        .from;
+    let until = bench.shared_reservation("course").end();
     let name = name("course");
     bench
-        .operate(OperatorCommand::ExtendReservation {
+        .apply_operation(OperatorCommand::ExtendReservation {
             name,
             until: until + HOUR,
         })
         .unwrap();
-    bench.answer(ReservationOutcome::Granted {
+    bench.answer_due_call(ReservationOutcome::Granted {
         start: start + HOUR,
     });
     assert_eq!(
-        bench.asked(),
+        bench.due_call(),
         Some(SharedReservationCall::Release),
         "its users were told of another"
     );
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Done);
     assert_eq!(
-        bench.one("course").stage,
+        bench.shared_reservation("course").stage,
         SharedReservationStage::Ended(SharedReservationEnd::WrongStart)
     );
 }
 
 #[test]
 fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
-    let mut bench = SiteTestBench::kept("course");
+    let mut bench = SiteTestBench::with_confirmed("course");
     let other = KeyName::new("other").unwrap();
-    assert_eq!(bench.one("course").turns_away(&other, bench.now), None);
+    assert_eq!(
+        bench
+            .shared_reservation("course")
+            .exclusion_reason(&other, bench.now),
+        None
+    );
     bench
-        .operate(OperatorCommand::CancelReservation {
+        .apply_operation(OperatorCommand::CancelReservation {
             name: name("course"),
         })
         .unwrap();
     assert_eq!(
-        bench.one("course").turns_away(&other, bench.now),
+        bench
+            .shared_reservation("course")
+            .exclusion_reason(&other, bench.now),
         Some("has ended")
     );
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Done);
     let wish = SharedReservationTerms {
         allowed: [key()].into(),
-        ..bench.wish("course")
+        ..bench.shared_terms("course")
     };
     bench
-        .operate(OperatorCommand::Reserve(Box::new(wish)))
+        .apply_operation(OperatorCommand::Reserve(Box::new(wish)))
         .unwrap();
     assert_eq!(
-        bench.one("course").turns_away(&other, bench.now),
+        bench
+            .shared_reservation("course")
+            .exclusion_reason(&other, bench.now),
         Some("is not for its key")
     );
-    assert_eq!(bench.one("course").turns_away(&key(), bench.now), None);
+    assert_eq!(
+        bench
+            .shared_reservation("course")
+            .exclusion_reason(&key(), bench.now),
+        None
+    );
 }
 
 #[test]
 fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
-    let mut bench = SiteTestBench::kept("course");
-    let lease = bench.one("course").lease().unwrap();
+    let mut bench = SiteTestBench::with_confirmed("course");
+    let lease = bench.shared_reservation("course").reserved_span().unwrap();
     let late = || SiteCommand::SharedMissing {
         gone: [].into(),
         changed: [ReservationSerial(1)].into(),
     };
-    bench.tell(late()).unwrap();
-    assert_eq!(bench.asked(), Some(SharedReservationCall::Extend(HOUR)));
-    bench.answer(ReservationOutcome::Granted { start: lease.from });
-    assert_eq!(bench.one("course").lease(), Some(lease));
-    assert_eq!(bench.one("course").stage, SharedReservationStage::Confirmed);
-    bench.tell(late()).unwrap();
-    bench.answer(ReservationOutcome::Refused { next: None });
+    bench.apply_command(late()).unwrap();
+    assert_eq!(bench.due_call(), Some(SharedReservationCall::Extend(HOUR)));
+    bench.answer_due_call(ReservationOutcome::Granted { start: lease.from });
     assert_eq!(
-        bench.asked(),
+        bench.shared_reservation("course").reserved_span(),
+        Some(lease)
+    );
+    assert_eq!(
+        bench.shared_reservation("course").stage,
+        SharedReservationStage::Confirmed
+    );
+    bench.apply_command(late()).unwrap();
+    bench.answer_due_call(ReservationOutcome::Refused { next: None });
+    assert_eq!(
+        bench.due_call(),
         Some(SharedReservationCall::Release),
         "others have its time by now"
     );
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Done);
     assert_eq!(
-        bench.one("course").stage,
+        bench.shared_reservation("course").stage,
         SharedReservationStage::Ended(SharedReservationEnd::Lost)
     );
 }
 
 #[test]
 fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
-    let mut bench = SiteTestBench::kept("course");
-    assert_eq!(bench.want("course"), Err(SiteRejection::ReservationExists));
+    let mut bench = SiteTestBench::with_confirmed("course");
+    assert_eq!(
+        bench.request_shared("course"),
+        Err(SiteRejection::ReservationExists)
+    );
     let gone = |serial| SiteCommand::SharedMissing {
         gone: [ReservationSerial(serial)].into(),
         changed: BTreeSet::new(),
     };
-    assert_eq!(bench.tell(gone(7)), Ok(Vec::new()));
-    bench.tell(gone(1)).unwrap();
+    assert_eq!(bench.apply_command(gone(7)), Ok(Vec::new()));
+    bench.apply_command(gone(1)).unwrap();
     assert_eq!(
-        bench.one("course").stage,
+        bench.shared_reservation("course").stage,
         SharedReservationStage::Ended(SharedReservationEnd::Lost)
     );
     let cancel = OperatorCommand::CancelReservation {
         name: name("course"),
     };
-    assert_eq!(bench.operate(cancel), Err(SiteRejection::NoSuchReservation));
-    bench.want("course").unwrap();
+    assert_eq!(
+        bench.apply_operation(cancel),
+        Err(SiteRejection::NoSuchReservation)
+    );
+    bench.request_shared("course").unwrap();
     assert_eq!(bench.record.shared.len(), 1);
 }
 
@@ -295,15 +346,15 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
         lost.map(|owed| (owed.text.to_string(), owed.details.len()))
             .collect::<Vec<_>>()
     };
-    let mut bench = SiteTestBench::kept("course-1");
-    bench.want("course-2").unwrap();
+    let mut bench = SiteTestBench::with_confirmed("course-1");
+    bench.request_shared("course-2").unwrap();
     let start = bench.now + HOUR;
-    bench.answer(ReservationOutcome::Granted { start });
-    bench.answer(ReservationOutcome::Done);
+    bench.answer_due_call(ReservationOutcome::Granted { start });
+    bench.answer_due_call(ReservationOutcome::Done);
     let gone: BTreeSet<ReservationSerial> =
         bench.record.shared.iter().map(|one| one.serial).collect();
     bench
-        .tell(SiteCommand::SharedMissing {
+        .apply_command(SiteCommand::SharedMissing {
             gone,
             changed: [].into(),
         })
@@ -316,17 +367,17 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
         "{text}"
     );
 
-    let mut extended = SiteTestBench::kept("course");
-    let until = extended.one("course").until() + HOUR;
+    let mut extended = SiteTestBench::with_confirmed("course");
+    let until = extended.shared_reservation("course").end() + HOUR;
     let extend = OperatorCommand::ExtendReservation {
         name: name("course"),
         until,
     };
-    extended.operate(extend.clone()).unwrap();
-    extended.answer(ReservationOutcome::Refused { next: None });
+    extended.apply_operation(extend.clone()).unwrap();
+    extended.answer_due_call(ReservationOutcome::Refused { next: None });
     assert!(told(&extended).is_empty(), "it keeps its end");
-    extended.operate(extend).unwrap();
-    extended.answer(ReservationOutcome::Lost { next: None });
+    extended.apply_operation(extend).unwrap();
+    extended.answer_due_call(ReservationOutcome::Lost { next: None });
     assert_eq!(told(&extended).len(), 1);
 }
 
@@ -334,19 +385,19 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
 fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
     let mut bench = SiteTestBench::new();
     for number in 0..MAX_SHARED {
-        bench.want(&format!("r{number}")).unwrap();
+        bench.request_shared(&format!("r{number}")).unwrap();
     }
     assert_eq!(
-        bench.want("one-more"),
+        bench.request_shared("one-more"),
         Err(SiteRejection::TooManyReservations)
     );
-    while bench.asked().is_some() {
-        bench.answer(ReservationOutcome::Refused { next: None });
+    while bench.due_call().is_some() {
+        bench.answer_due_call(ReservationOutcome::Refused { next: None });
     }
-    bench.want("one-more").unwrap();
+    bench.request_shared("one-more").unwrap();
     assert_eq!(bench.record.shared.len(), ENDED_SHARED);
     assert_eq!(
-        bench.record.shared_named(&name("r0")),
+        bench.record.shared_reservation_named(&name("r0")),
         None,
         "the oldest went first"
     );
@@ -357,21 +408,24 @@ fn keys_that_are_not_named_may_not_use_it() {
     let mut bench = SiteTestBench::new();
     let wish = SharedReservationTerms {
         allowed: [key()].into(),
-        ..bench.wish("course")
+        ..bench.shared_terms("course")
     };
     bench
-        .operate(OperatorCommand::Reserve(Box::new(wish)))
+        .apply_operation(OperatorCommand::Reserve(Box::new(wish)))
         .unwrap();
     let other = KeyName::new("other").unwrap();
-    assert!(bench.one("course").allows_key(&key()) && !bench.one("course").allows_key(&other));
-    bench.want("open").unwrap();
-    assert!(bench.one("open").allows_key(&other));
+    assert!(
+        bench.shared_reservation("course").allows_key(&key())
+            && !bench.shared_reservation("course").allows_key(&other)
+    );
+    bench.request_shared("open").unwrap();
+    assert!(bench.shared_reservation("open").allows_key(&other));
     let past = SharedReservationTerms {
-        window: StartWindow::exactly(Timestamp(0)),
-        ..bench.wish("past")
+        window: StartWindow::single_start(Timestamp(0)),
+        ..bench.shared_terms("past")
     };
     assert_eq!(
-        bench.operate(OperatorCommand::Reserve(Box::new(past))),
+        bench.apply_operation(OperatorCommand::Reserve(Box::new(past))),
         Err(SiteRejection::EmptyWindow)
     );
 }
@@ -380,43 +434,43 @@ fn keys_that_are_not_named_may_not_use_it() {
 fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
     let patience = Some(DurationMs::from_secs(600));
     for (used, patience) in [(false, patience), (true, patience), (false, None)] {
-        let mut bench = SiteTestBench::kept("course");
+        let mut bench = SiteTestBench::with_confirmed("course");
         bench.parameters.no_show = patience;
-        let serial = bench.one("course").serial;
+        let serial = bench.shared_reservation("course").serial;
         let due = bench
-            .one("course")
+            .shared_reservation("course")
             .no_show_time(Some(DurationMs::from_secs(600)))
             .unwrap();
         let looked_at = SiteCommand::SharedLookedAt { serial, used };
         bench.now = due - DurationMs(1);
-        bench.tell(looked_at.clone()).unwrap();
+        bench.apply_command(looked_at.clone()).unwrap();
         assert_eq!(
-            bench.one("course").stage,
+            bench.shared_reservation("course").stage,
             SharedReservationStage::Confirmed,
             "it is not time yet"
         );
         bench.now = due;
-        bench.tell(looked_at.clone()).unwrap();
+        bench.apply_command(looked_at.clone()).unwrap();
         let goes = !used && patience.is_some();
         assert_eq!(bench.record.owed.len(), usize::from(goes));
-        assert_eq!(bench.asked().is_some(), goes);
+        assert_eq!(bench.due_call().is_some(), goes);
         if goes {
             assert!(
                 bench.record.owed[0].text.contains("course"),
                 "{:?}",
                 bench.record.owed
             );
-            bench.tell(looked_at).unwrap();
+            bench.apply_command(looked_at).unwrap();
             assert_eq!(bench.record.owed.len(), 1, "told once");
-            bench.answer(ReservationOutcome::Done);
+            bench.answer_due_call(ReservationOutcome::Done);
             assert_eq!(
-                bench.one("course").stage,
+                bench.shared_reservation("course").stage,
                 SharedReservationStage::Ended(SharedReservationEnd::NoShow)
             );
         } else {
-            assert!(bench.one("course").is_kept(bench.now));
+            assert!(bench.shared_reservation("course").is_kept(bench.now));
             assert_eq!(
-                bench.one("course").no_show_time(patience),
+                bench.shared_reservation("course").no_show_time(patience),
                 None,
                 "nobody looks again"
             );

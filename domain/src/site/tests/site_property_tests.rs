@@ -26,7 +26,7 @@ enum SiteStep {
     Tell(SiteCommand),
 }
 
-fn attempts() -> impl Strategy<Value = AttemptId> {
+fn any_attempt() -> impl Strategy<Value = AttemptId> {
     (0_u64..12, 0..8_u32).prop_map(move |(job, number)| AttemptId {
         component: ComponentIndex(if job < 3 { number % 2 } else { 0 }),
         attempt: Attempt(number / 2),
@@ -34,15 +34,15 @@ fn attempts() -> impl Strategy<Value = AttemptId> {
     })
 }
 
-fn jitters() -> impl Strategy<Value = PerMillion> {
+fn any_jitter() -> impl Strategy<Value = PerMillion> {
     (0_u32..=1_000_000).prop_map(PerMillion)
 }
 
-fn times() -> impl Strategy<Value = Timestamp> {
+fn any_time() -> impl Strategy<Value = Timestamp> {
     (3_000_000_u64..12_000_000).prop_map(Timestamp)
 }
 
-fn operations() -> impl Strategy<Value = OperatorCommand> {
+fn any_operation() -> impl Strategy<Value = OperatorCommand> {
     prop_oneof![
         Just(OperatorCommand::Drain),
         Just(OperatorCommand::Undrain),
@@ -50,18 +50,18 @@ fn operations() -> impl Strategy<Value = OperatorCommand> {
         Just(OperatorCommand::Thaw),
         Just(OperatorCommand::Unforce),
         Just(OperatorCommand::ResetErrors),
-        (times(), times()).prop_map(|(from, until)| OperatorCommand::SetWindow {
+        (any_time(), any_time()).prop_map(|(from, until)| OperatorCommand::SetWindow {
             from,
             until,
             reason: text("maintenance")
         }),
-        times().prop_map(|from| OperatorCommand::RemoveWindow { from }),
-        (any::<bool>(), times())
+        any_time().prop_map(|from| OperatorCommand::RemoveWindow { from }),
+        (any::<bool>(), any_time())
             .prop_map(|(usable, until)| OperatorCommand::Force { usable, until }),
     ]
 }
 
-fn outcomes_of_own() -> impl Strategy<Value = ProbeOutcome> {
+fn any_own_outcome() -> impl Strategy<Value = ProbeOutcome> {
     prop_oneof![
         Just(ProbeOutcome::Succeeded),
         Just(ProbeOutcome::Failed),
@@ -75,30 +75,30 @@ pub(super) fn owner_of(job: JobId) -> Option<KeyName> {
     KeyName::new(name).ok()
 }
 
-fn commands() -> impl Strategy<Value = SiteCommand> {
-    let outcomes = outcomes_of_own();
+fn any_command() -> impl Strategy<Value = SiteCommand> {
+    let outcomes = any_own_outcome();
     let classes = prop_oneof![
         3 => Just(FailureClass::Site),
         1 => prop::sample::select(&FailureClass::ALL[..]),
     ];
     prop_oneof![
-        6 => (attempts(), classes, prop::bool::weighted(0.1), jitters()).prop_map(
+        6 => (any_attempt(), classes, prop::bool::weighted(0.1), any_jitter()).prop_map(
             |(attempt, class, isolated, jitter)| SiteCommand::RecordError {
                 owner: owner_of(attempt.job), attempt, class, detail: text("lost"), isolated, jitter
             }
         ),
-        2 => attempts().prop_map(|attempt| SiteCommand::RecordSuccess { attempt }),
-        4 => (attempts(), prop::bool::weighted(0.9))
+        2 => any_attempt().prop_map(|attempt| SiteCommand::RecordSuccess { attempt }),
+        4 => (any_attempt(), prop::bool::weighted(0.9))
             .prop_map(|(probe, may_probe)| SiteCommand::StartProbe { probe, owner: None, may_probe }),
-        2 => (attempts(), outcomes, jitters())
+        2 => (any_attempt(), outcomes, any_jitter())
             .prop_map(|(probe, outcome, jitter)| SiteCommand::EndProbe { probe, outcome, jitter }),
-        3 => (0_u32..4, outcomes_of_own(), jitters()).prop_map(|(number, outcome, jitter)| {
+        3 => (0_u32..4, any_own_outcome(), any_jitter()).prop_map(|(number, outcome, jitter)| {
             let number = Attempt(number);
             SiteCommand::OwnProbeOver { number, outcome, detail: text("lost too"), jitter }
         }),
-        1 => prop::collection::btree_set(attempts(), 0..6)
+        1 => prop::collection::btree_set(any_attempt(), 0..6)
             .prop_map(|live| SiteCommand::ReconcileProbes { live }),
-        2 => operations().prop_map(|what| SiteCommand::Operate { by: key(), what }),
+        2 => any_operation().prop_map(|what| SiteCommand::Operate { by: key(), what }),
         1 => Just(SiteCommand::Notify {
             kind: SiteNotificationKind::Unreachable, text: text("no answer"), details: Vec::new()
         }),
@@ -106,16 +106,16 @@ fn commands() -> impl Strategy<Value = SiteCommand> {
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<SiteStep>> {
+fn any_steps() -> impl Strategy<Value = Vec<SiteStep>> {
     let step = prop_oneof![
-        8 => commands().prop_map(SiteStep::Tell),
+        8 => any_command().prop_map(SiteStep::Tell),
         3 => (0_u64..200_000).prop_map(SiteStep::Forward),
         1 => (0_u64..3_600_000).prop_map(SiteStep::Back),
     ];
     prop::collection::vec(step, 0..120)
 }
 
-fn start() -> SiteTestBench {
+fn start_bench() -> SiteTestBench {
     SiteTestBench {
         now: Timestamp(4_000_000),
         ..SiteTestBench::new()
@@ -123,11 +123,11 @@ fn start() -> SiteTestBench {
 }
 
 impl SiteTestBench {
-    fn step(&mut self, step: &SiteStep) {
+    fn apply_step(&mut self, step: &SiteStep) {
         match step {
             SiteStep::Forward(ms) => self.now.0 += ms,
             SiteStep::Back(ms) => self.now = self.now - DurationMs(*ms),
-            SiteStep::Tell(command) => drop(self.tell(command.clone())),
+            SiteStep::Tell(command) => drop(self.apply_command(command.clone())),
         }
     }
 }
@@ -187,32 +187,32 @@ fn is_told_at_least_once(command: &SiteCommand) -> bool {
 
 proptest! {
     #[test]
-    fn the_record_stays_within_its_bounds_and_equals_its_journal(steps in steps()) {
-        let mut bench = start();
+    fn the_record_stays_within_its_bounds_and_equals_its_journal(steps in any_steps()) {
+        let mut bench = start_bench();
         for step in &steps {
-            bench.step(step);
+            bench.apply_step(step);
             check_bounds(&bench.record, &bench.parameters);
         }
-        let mut replayed = start().record;
+        let mut replayed = start_bench().record;
         bench.journal.iter().for_each(|event| SiteMachine::evolve(&mut replayed, event));
         prop_assert_eq!(replayed, bench.record);
     }
 
     #[test]
     fn count_and_breaker_go_the_way_of_a_plain_automaton(
-        steps in steps(), site_error_threshold in 1_u32..4, probe_limit in 1_u32..6,
+        steps in any_steps(), site_error_threshold in 1_u32..4, probe_limit in 1_u32..6,
     ) {
-        let mut bench = start();
+        let mut bench = start_bench();
         bench.parameters = SiteParameters { site_error_threshold, probe_limit, ..bench.parameters };
         let mut plain = BreakerModel::new(bench.parameters.clone());
         for step in &steps {
             let SiteStep::Tell(command) = step else {
-                bench.step(step);
+                bench.apply_step(step);
                 continue;
             };
             let forced = bench.record.forced_at(bench.now).map(|forced| forced.usable);
-            let expected = plain.follow(command, forced, bench.now);
-            let told = bench.tell(command.clone());
+            let expected = plain.apply_command(command, forced, bench.now);
+            let told = bench.apply_command(command.clone());
             if matches!(command, SiteCommand::StartProbe { .. }) {
                 prop_assert_eq!(told.is_ok(), expected, "{:?}", told);
             }
@@ -233,12 +233,12 @@ proptest! {
         ends in prop::collection::vec((0..3_u32, any::<bool>(), any::<bool>()), 0..60),
         site_error_threshold in 2_u32..5,
     ) {
-        let mut bench = start();
+        let mut bench = start_bench();
         bench.parameters = SiteParameters { site_error_threshold, ..bench.parameters };
         for (number, (component, isolated, is_error)) in (0..).zip(ends) {
             let component = ComponentIndex(component);
             let attempt = AttemptId { job: JobId(1), component, attempt: Attempt(number) };
-            drop(bench.tell(if is_error {
+            drop(bench.apply_command(if is_error {
                 let class = FailureClass::Site;
                 let jitter = PerMillion(0);
                 let owner = None;
@@ -253,17 +253,17 @@ proptest! {
     }
 
     #[test]
-    fn what_is_told_twice_happens_once(steps in steps(), again in commands()) {
-        let mut bench = start();
-        steps.iter().for_each(|step| bench.step(step));
-        if is_told_at_least_once(&again) && bench.tell(again.clone()).is_ok() {
-            prop_assert_eq!(bench.tell(again), Ok(Vec::new()));
+    fn what_is_told_twice_happens_once(steps in any_steps(), again in any_command()) {
+        let mut bench = start_bench();
+        steps.iter().for_each(|step| bench.apply_step(step));
+        if is_told_at_least_once(&again) && bench.apply_command(again.clone()).is_ok() {
+            prop_assert_eq!(bench.apply_command(again), Ok(Vec::new()));
         }
     }
 
     #[test]
-    fn a_message_stays_due_until_sent_or_pushed_out_by_newer_ones(steps in steps()) {
-        let mut bench = start();
+    fn a_message_stays_due_until_sent_or_pushed_out_by_newer_ones(steps in any_steps()) {
+        let mut bench = start_bench();
         let due = |bench: &SiteTestBench| -> BTreeSet<u64> {
             SiteMachine::due(&bench.record, &bench.parameters, bench.now)
                 .into_iter()
@@ -273,7 +273,7 @@ proptest! {
         for step in &steps {
             let before = due(&bench);
             let seen = bench.journal.len();
-            bench.step(step);
+            bench.apply_step(step);
             let after = due(&bench);
             for id in before.difference(&after) {
                 let sent = bench.journal[seen..].iter().any(|event| {
@@ -286,9 +286,9 @@ proptest! {
     }
 
     #[test]
-    fn no_more_probes_run_than_the_breaker_allows(steps in steps(), tried in attempts()) {
-        let mut bench = start();
-        steps.iter().for_each(|step| bench.step(step));
+    fn no_more_probes_run_than_the_breaker_allows(steps in any_steps(), tried in any_attempt()) {
+        let mut bench = start_bench();
+        steps.iter().for_each(|step| bench.apply_step(step));
         let state = site_state(&bench.record, SiteContact::Answering { last_at: bench.now }, 0, bench.now);
         let let_in = bench.start_probe(tried.job.0);
         if bench.record.operator == crate::site::site_state::OperatorSettings::default() {
@@ -300,10 +300,10 @@ proptest! {
 
     #[test]
     fn a_site_takes_a_component_exactly_if_nothing_is_in_its_way(
-        steps in steps(), held in 0_u32..2, may_probe: bool, contact in 0_usize..4,
+        steps in any_steps(), held in 0_u32..2, may_probe: bool, contact in 0_usize..4,
     ) {
-        let mut bench = start();
-        steps.iter().for_each(|step| bench.step(step));
+        let mut bench = start_bench();
+        steps.iter().for_each(|step| bench.apply_step(step));
         let since = bench.now;
         let contact = [
             SiteContact::Answering { last_at: since },
@@ -318,10 +318,10 @@ proptest! {
 
     #[test]
     fn nothing_changes_by_the_clock_before_the_next_wake(
-        steps in steps(), ahead in 0_u64..10_000_000,
+        steps in any_steps(), ahead in 0_u64..10_000_000,
     ) {
-        let mut bench = start();
-        steps.iter().for_each(|step| bench.step(step));
+        let mut bench = start_bench();
+        steps.iter().for_each(|step| bench.apply_step(step));
         let contact = SiteContact::Answering { last_at: bench.now };
         let at = |now| site_state(&bench.record, contact, 0, now);
         let last = next_wake(&bench.record, bench.now).map_or(u64::MAX, |wake| wake.0 - 1);
@@ -331,10 +331,10 @@ proptest! {
     }
 
     #[test]
-    fn a_reset_closes_the_breaker_from_every_state(steps in steps()) {
-        let mut bench = start();
-        steps.iter().for_each(|step| bench.step(step));
-        bench.operate(OperatorCommand::ResetErrors).unwrap();
+    fn a_reset_closes_the_breaker_from_every_state(steps in any_steps()) {
+        let mut bench = start_bench();
+        steps.iter().for_each(|step| bench.apply_step(step));
+        bench.apply_operation(OperatorCommand::ResetErrors).unwrap();
         prop_assert_eq!(&bench.record.breaker, &Breaker::Closed);
         prop_assert_eq!(bench.record.consecutive_errors, 0);
     }

@@ -27,7 +27,7 @@ fn site(index: usize) -> SiteName {
     SiteName::new(["delft", "leiden", "utrecht"][index]).unwrap()
 }
 
-fn course() -> ReservationName {
+fn course_reservation() -> ReservationName {
     ReservationName::new("course").unwrap()
 }
 
@@ -74,14 +74,14 @@ impl RecordsAndSites {
     }
 
     /// Wants it at all sites, within so many minutes from now.
-    fn want(&mut self, minutes: u64) {
+    fn request_everywhere(&mut self, minutes: u64) {
         let parts: BTreeMap<SiteName, Resources> = self
             .records
             .keys()
             .map(|site| (site.clone(), Resources::processors(4)))
             .collect();
         let wish = SharedReservationTerms {
-            name: course(),
+            name: course_reservation(),
             allowed: [key("alice")].into(),
             resources: Resources::processors(4),
             window: StartWindow::new(NOW, NOW + DurationMs(minutes * MINUTE.0)),
@@ -91,12 +91,12 @@ impl RecordsAndSites {
             parts,
             tolerance: MINUTE,
         };
-        self.order(0, OperatorCommand::Reserve(Box::new(wish)))
+        self.apply_operation(0, OperatorCommand::Reserve(Box::new(wish)))
             .unwrap();
     }
 
-    fn order(&mut self, at: usize, what: OperatorCommand) -> Result<(), SiteRejection> {
-        self.tell(
+    fn apply_operation(&mut self, at: usize, what: OperatorCommand) -> Result<(), SiteRejection> {
+        self.apply_command(
             &site(at),
             SiteCommand::Operate {
                 by: key("ops"),
@@ -105,7 +105,11 @@ impl RecordsAndSites {
         )
     }
 
-    fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), SiteRejection> {
+    fn apply_command(
+        &mut self,
+        site: &SiteName,
+        command: SiteCommand,
+    ) -> Result<(), SiteRejection> {
         let record = self.records.get_mut(site).unwrap();
         let events = site_decide::decide(record, &SiteParameters::default(), command, NOW)?;
         events
@@ -115,7 +119,7 @@ impl RecordsAndSites {
     }
 
     /// What is due at a site by the records.
-    fn step(&mut self, site: &SiteName) -> bool {
+    fn step_site(&mut self, site: &SiteName) -> bool {
         let step = joint_reservation::next_step(
             &self.records[site],
             self.records.values(),
@@ -123,17 +127,18 @@ impl RecordsAndSites {
             NOW,
         );
         let Some(step) = step else { return false };
-        self.tell(site, SiteCommand::SharedStep(step)).unwrap();
+        self.apply_command(site, SiteCommand::SharedStep(step))
+            .unwrap();
         true
     }
 
     /// A site answers what it is asked; it may have lost what it should keep.
-    fn answer(&mut self, site: &SiteName, loses: bool) -> bool {
+    fn answer_due_call(&mut self, site: &SiteName, loses: bool) -> bool {
         let Some((shared, asked)) = self.records[site].next_shared_call() else {
             return false;
         };
         let serial = shared.serial;
-        let window = shared.request(shared.wish.length).window;
+        let window = shared.build_request(shared.wish.length).window;
         let at = self.sites.get_mut(site).unwrap();
         if loses && asked != SharedReservationCall::Request {
             at.leases.remove(&serial);
@@ -170,7 +175,7 @@ impl RecordsAndSites {
                 ReservationOutcome::Done
             }
         };
-        self.tell(
+        self.apply_command(
             site,
             SiteCommand::SharedAnswered {
                 serial,
@@ -183,12 +188,12 @@ impl RecordsAndSites {
     }
 
     /// All that is due, until nothing is.
-    fn settle(&mut self) {
+    fn settle_all(&mut self) {
         let names: Vec<SiteName> = self.records.keys().cloned().collect();
         for _ in 0..1_000 {
             let moved = names
                 .iter()
-                .filter(|name| self.step(name) | self.answer(name, false));
+                .filter(|name| self.step_site(name) | self.answer_due_call(name, false));
             if moved.count() == 0 {
                 return;
             }
@@ -196,41 +201,45 @@ impl RecordsAndSites {
         panic!("it goes on for ever: {self:?}");
     }
 
-    fn part(&self, at: usize) -> &SharedReservation {
-        self.records[&site(at)].shared_named(&course()).unwrap()
+    fn part_at(&self, at: usize) -> &SharedReservation {
+        self.records[&site(at)]
+            .shared_reservation_named(&course_reservation())
+            .unwrap()
     }
 
-    fn group<T>(&self, look: impl Fn(&JointReservation<'_>) -> T) -> T {
+    fn inspect_joint<T>(&self, look: impl Fn(&JointReservation<'_>) -> T) -> T {
         let (name, record) = self.records.first_key_value().unwrap();
         look(&JointReservation::around_part(
             name,
-            record.shared_named(&course()).unwrap(),
+            record
+                .shared_reservation_named(&course_reservation())
+                .unwrap(),
             &|site: &SiteName| self.records.get(site),
         ))
     }
 
     fn stages(&self) -> Vec<SharedReservationStage> {
         (0..self.records.len())
-            .map(|at| self.part(at).stage.clone())
+            .map(|at| self.part_at(at).stage.clone())
             .collect()
     }
 
-    fn held(&self) -> usize {
+    fn count_held(&self) -> usize {
         self.sites.values().map(|site| site.leases.len()).sum()
     }
 
     /// What may never be once nothing is due.
-    fn check(&self) {
-        let root = self.part(0);
+    fn check_settled(&self) {
+        let root = self.part_at(0);
         for (name, record) in &self.records {
             for part in &record.shared {
                 let held = self.sites[name].leases.get(&part.serial);
-                assert_eq!(held.is_some(), part.needs_lease(), "{name}: {part:?}");
+                assert_eq!(held.is_some(), part.may_exist_at_site(), "{name}: {part:?}");
                 assert!(held.is_none_or(|lease| lease.2 && lease.1 == part.wish.length));
-                if part.needs_lease() {
+                if part.may_exist_at_site() {
                     assert_eq!(
-                        part.accord() == JointReservationState::Kept,
-                        root.accord() == JointReservationState::Kept
+                        part.joint_state() == JointReservationState::Kept,
+                        root.joint_state() == JointReservationState::Kept
                     );
                 }
                 let is_same = part.together.map(|it| it.root) == root.together.map(|it| it.root);
@@ -247,61 +256,61 @@ impl RecordsAndSites {
 #[test]
 fn all_sites_reserve_for_the_earliest_time_that_all_have() {
     let mut grid = RecordsAndSites::new(&[5, 90, 30]);
-    grid.want(120);
+    grid.request_everywhere(120);
     assert_eq!(
-        grid.part(0).question(),
+        grid.part_at(0).due_call(),
         Some(SharedReservationCall::Request)
     );
     assert!(
         grid.records[&site(1)].shared.is_empty(),
         "one after the other"
     );
-    grid.settle();
+    grid.settle_all();
     assert_eq!(
         grid.stages(),
         [const { SharedReservationStage::Confirmed }; 3]
     );
-    let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
+    let starts: BTreeSet<_> = (0..3).map(|at| grid.part_at(at).start()).collect();
     let latest = NOW + DurationMs(90 * MINUTE.0);
     assert_eq!(starts.last(), Some(&latest), "as early as the last can");
     assert!(
         starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE,
         "{starts:?}"
     );
-    assert_eq!(grid.group(|group| group.start(NOW)), latest);
-    assert_eq!(grid.group(|group| group.until(NOW)), latest + HOUR);
-    grid.check();
+    assert_eq!(grid.inspect_joint(|group| group.start(NOW)), latest);
+    assert_eq!(grid.inspect_joint(|group| group.end(NOW)), latest + HOUR);
+    grid.check_settled();
 }
 
 #[test]
 fn one_site_that_cannot_within_the_window_has_none_reserve() {
     let mut grid = RecordsAndSites::new(&[5, 10, 300]);
-    grid.want(120);
-    grid.settle();
+    grid.request_everywhere(120);
+    grid.settle_all();
     let next = Some(NOW + DurationMs(300 * MINUTE.0));
     assert_eq!(
         grid.stages(),
         [const { SharedReservationEnd::Refused { next: None } }; 3]
             .map(|_| { SharedReservationStage::Ended(SharedReservationEnd::Refused { next }) })
     );
-    assert_eq!(grid.held(), 0);
-    grid.check();
+    assert_eq!(grid.count_held(), 0);
+    grid.check_settled();
 }
 
 #[test]
 fn nobody_confirms_before_all_have_granted() {
     let mut grid = RecordsAndSites::new(&[0, 0]);
-    grid.want(10);
-    assert!(grid.answer(&site(0), false));
-    assert_eq!(grid.part(0).question(), None, "leiden was not asked yet");
-    assert!(grid.step(&site(1)) && grid.answer(&site(1), false));
+    grid.request_everywhere(10);
+    assert!(grid.answer_due_call(&site(0), false));
+    assert_eq!(grid.part_at(0).due_call(), None, "leiden was not asked yet");
+    assert!(grid.step_site(&site(1)) && grid.answer_due_call(&site(1), false));
     assert_eq!(
-        (grid.part(0).question(), grid.part(1).question()),
+        (grid.part_at(0).due_call(), grid.part_at(1).due_call()),
         (None, None)
     );
-    assert!(grid.step(&site(0)) && !grid.part(0).is_kept(NOW));
+    assert!(grid.step_site(&site(0)) && !grid.part_at(0).is_kept(NOW));
     assert_eq!(
-        grid.part(0).question(),
+        grid.part_at(0).due_call(),
         Some(SharedReservationCall::Confirm)
     );
 }
@@ -309,24 +318,24 @@ fn nobody_confirms_before_all_have_granted() {
 #[test]
 fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     let mut grid = RecordsAndSites::new(&[0, 0]);
-    grid.want(10);
+    grid.request_everywhere(10);
     let names = [site(0), site(1)];
-    while grid.part(0).accord() == JointReservationState::Looking {
+    while grid.part_at(0).joint_state() == JointReservationState::Looking {
         names.iter().for_each(|name| {
-            let _ = grid.step(name) || grid.answer(name, false);
+            let _ = grid.step_site(name) || grid.answer_due_call(name, false);
         });
     }
     let mut unlucky = grid.clone();
-    while unlucky.part(1).question() != Some(SharedReservationCall::Confirm) {
-        assert!(unlucky.step(&site(1)));
+    while unlucky.part_at(1).due_call() != Some(SharedReservationCall::Confirm) {
+        assert!(unlucky.step_site(&site(1)));
     }
-    unlucky.answer(&site(1), true);
-    unlucky.settle();
-    assert_eq!(unlucky.held(), 0);
-    unlucky.check();
-    grid.settle();
-    let gone = [grid.part(0).serial].into();
-    grid.tell(
+    unlucky.answer_due_call(&site(1), true);
+    unlucky.settle_all();
+    assert_eq!(unlucky.count_held(), 0);
+    unlucky.check_settled();
+    grid.settle_all();
+    let gone = [grid.part_at(0).serial].into();
+    grid.apply_command(
         &site(0),
         SiteCommand::SharedMissing {
             gone,
@@ -335,30 +344,30 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     )
     .unwrap();
     grid.sites.get_mut(&site(0)).unwrap().leases.clear();
-    grid.settle();
+    grid.settle_all();
     assert_eq!(
-        grid.part(0).stage,
+        grid.part_at(0).stage,
         SharedReservationStage::Ended(SharedReservationEnd::Lost)
     );
-    assert!(grid.part(1).is_kept(NOW), "the rest stays");
+    assert!(grid.part_at(1).is_kept(NOW), "the rest stays");
     assert_eq!(
-        grid.group(|group| group.leading_part(NOW).map(|(at, _)| at.clone())),
+        grid.inspect_joint(|group| group.leading_part(NOW).map(|(at, _)| at.clone())),
         Some(site(1))
     );
-    grid.check();
+    grid.check_settled();
 }
 
 #[test]
 fn it_lasts_longer_at_all_sites_or_at_none() {
     for is_strict in [false, true] {
         let mut grid = RecordsAndSites::new(&[0, 0, 0]);
-        grid.want(10);
-        grid.settle();
+        grid.request_everywhere(10);
+        grid.settle_all();
         grid.sites.get_mut(&site(1)).unwrap().is_strict = is_strict;
         for _ in 0..2 {
-            let until = grid.group(|group| group.until(NOW));
-            let name = course();
-            grid.order(
+            let until = grid.inspect_joint(|group| group.end(NOW));
+            let name = course_reservation();
+            grid.apply_operation(
                 0,
                 OperatorCommand::ExtendReservation {
                     name,
@@ -366,12 +375,12 @@ fn it_lasts_longer_at_all_sites_or_at_none() {
                 },
             )
             .unwrap();
-            assert!(grid.group(|group| group.is_extending(NOW)));
-            grid.settle();
-            assert!(!grid.group(|group| group.is_extending(NOW)));
+            assert!(grid.inspect_joint(|group| group.is_extending(NOW)));
+            grid.settle_all();
+            assert!(!grid.inspect_joint(|group| group.is_extending(NOW)));
             let after = if is_strict { until } else { until + HOUR };
-            assert_eq!(grid.group(|group| group.until(NOW)), after);
-            grid.check();
+            assert_eq!(grid.inspect_joint(|group| group.end(NOW)), after);
+            grid.check_settled();
         }
     }
 }
@@ -379,46 +388,49 @@ fn it_lasts_longer_at_all_sites_or_at_none() {
 #[test]
 fn what_is_ordered_of_one_site_holds_at_all() {
     let mut grid = RecordsAndSites::new(&[0, 0, 0]);
-    grid.want(10);
-    grid.settle();
+    grid.request_everywhere(10);
+    grid.settle_all();
     let access = ReservationAccessChange::Change {
         add: [key("carol")].into(),
         remove: [key("alice")].into(),
     };
-    grid.order(
+    grid.apply_operation(
         0,
         OperatorCommand::AllowReservation {
-            name: course(),
+            name: course_reservation(),
             access,
         },
     )
     .unwrap();
-    grid.settle();
-    assert!(
-        (0..3).all(|at| grid.part(at).allows_key(&key("carol"))
-            && !grid.part(at).allows_key(&key("alice")))
-    );
-    grid.order(1, OperatorCommand::CancelReservation { name: course() })
-        .unwrap();
-    grid.settle();
+    grid.settle_all();
+    assert!((0..3).all(|at| grid.part_at(at).allows_key(&key("carol"))
+        && !grid.part_at(at).allows_key(&key("alice"))));
+    grid.apply_operation(
+        1,
+        OperatorCommand::CancelReservation {
+            name: course_reservation(),
+        },
+    )
+    .unwrap();
+    grid.settle_all();
     let cancelled =
         SharedReservationStage::Ended(SharedReservationEnd::Cancelled { by: key("ops") });
     assert_eq!(
         grid.stages(),
         [const { SharedReservationStage::Asked }; 3].map(|_| cancelled.clone())
     );
-    assert_eq!(grid.held(), 0);
+    assert_eq!(grid.count_held(), 0);
 }
 
 #[test]
 fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() {
     let mut grid = RecordsAndSites::new(&[0, 0]);
-    grid.want(10);
+    grid.request_everywhere(10);
     let mut allow = |access: ReservationAccessChange| {
-        grid.order(
+        grid.apply_operation(
             0,
             OperatorCommand::AllowReservation {
-                name: course(),
+                name: course_reservation(),
                 access,
             },
         )
@@ -451,7 +463,7 @@ fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() 
         allow(ReservationAccessChange::Only([key("bob")].into())),
         Ok(())
     );
-    assert!(grid.part(0).allows_key(&key("bob")) && !grid.part(0).allows_key(&key("alice")));
+    assert!(grid.part_at(0).allows_key(&key("bob")) && !grid.part_at(0).allows_key(&key("alice")));
 }
 
 proptest! {
@@ -463,39 +475,39 @@ proptest! {
         acts in prop::collection::vec((0_usize..3, 0_u8..20), 0..80),
     ) {
         let mut grid = RecordsAndSites::new(&free);
-        grid.want(100);
+        grid.request_everywhere(100);
         let mut disturbed = false;
         for (at, act) in acts {
-            let name = course();
+            let name = course_reservation();
             match act {
-                0 => disturbed |= grid.answer(&site(at), true),
+                0 => disturbed |= grid.answer_due_call(&site(at), true),
                 1 if at == 0 => {
-                    disturbed |= grid.order(0, OperatorCommand::CancelReservation { name }).is_ok();
+                    disturbed |= grid.apply_operation(0, OperatorCommand::CancelReservation { name }).is_ok();
                 }
                 2 if at == 0 => {
-                    let until = grid.group(|group| group.until(NOW)) + HOUR;
-                    let _ = grid.order(0, OperatorCommand::ExtendReservation { name, until });
+                    let until = grid.inspect_joint(|group| group.end(NOW)) + HOUR;
+                    let _ = grid.apply_operation(0, OperatorCommand::ExtendReservation { name, until });
                 }
                 3 => {
                     let site = grid.sites.get_mut(&site(at)).unwrap();
                     site.is_strict = !site.is_strict;
                 }
                 _ if act % 2 == 0 => {
-                    let _ = grid.step(&site(at));
+                    let _ = grid.step_site(&site(at));
                 }
                 _ => {
-                    let _ = grid.answer(&site(at), false);
+                    let _ = grid.answer_due_call(&site(at), false);
                 }
             }
         }
-        grid.settle();
-        grid.check();
-        let kept = grid.part(0).accord() == JointReservationState::Kept;
+        grid.settle_all();
+        grid.check_settled();
+        let kept = grid.part_at(0).joint_state() == JointReservationState::Kept;
         if !disturbed {
             prop_assert_eq!(kept, free.iter().all(|minutes| *minutes <= 100), "{:?}", grid);
         }
         if kept {
-            let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
+            let starts: BTreeSet<_> = (0..3).map(|at| grid.part_at(at).start()).collect();
             prop_assert!(starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE);
         }
     }

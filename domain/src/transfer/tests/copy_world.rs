@@ -75,33 +75,38 @@ impl CopyWorld {
         }
     }
 
-    fn say(&mut self, command: CopyCommand) {
+    fn record_command(&mut self, command: CopyCommand) {
         self.said.push(command.clone());
-        let _ = self.bench.tell(command);
+        let _ = self.bench.apply_command(command);
     }
 
-    fn step(&mut self, step: &CopyStep) {
+    fn apply_step(&mut self, step: &CopyStep) {
         match step {
-            CopyStep::Need => self.say(CopyCommand::Need),
-            CopyStep::Release => self.say(CopyCommand::NoLongerNeeded),
+            CopyStep::Need => self.record_command(CopyCommand::Need),
+            CopyStep::Release => self.record_command(CopyCommand::NoLongerNeeded),
             CopyStep::Forward(ms) => self.bench.now.0 += ms,
             CopyStep::Back(ms) => self.bench.now = self.bench.now - DurationMs(*ms),
             CopyStep::Perform { which, reply } => {
                 let due = self.bench.due();
                 if !due.is_empty() {
-                    self.perform(which.get(&due).clone(), *reply);
+                    self.perform_effect(which.get(&due).clone(), *reply);
                 }
             }
             CopyStep::Lose => {
                 if let CopyPhase::Ready { nonce, .. } = self.bench.record.phase {
                     self.site.content = false;
-                    self.say(CopyCommand::FoundMissing { nonce });
+                    self.record_command(CopyCommand::FoundMissing { nonce });
                 }
             }
             CopyStep::Repeat(which) => {
-                let old: Vec<_> = self.said.iter().filter(|c| is_reply(c)).cloned().collect();
+                let old: Vec<_> = self
+                    .said
+                    .iter()
+                    .filter(|c| is_site_answer(c))
+                    .cloned()
+                    .collect();
                 if !old.is_empty() {
-                    let _ = self.bench.tell(which.get(&old).clone());
+                    let _ = self.bench.apply_command(which.get(&old).clone());
                 }
             }
             CopyStep::End { which, how } => {
@@ -110,13 +115,13 @@ impl CopyWorld {
                 };
                 let running: Vec<_> = self.site.tries.iter().filter_map(running).collect();
                 if !running.is_empty() {
-                    self.end(*which.get(&running), *how);
+                    self.end_transfer(*which.get(&running), *how);
                 }
             }
         }
     }
 
-    fn end(&mut self, nonce: TryNonce, how: TransferEnd) {
+    fn end_transfer(&mut self, nonce: TryNonce, how: TransferEnd) {
         match how {
             TransferEnd::Fails(blame) => {
                 self.site.tries.insert(nonce, PartialData::Failed(blame));
@@ -128,11 +133,11 @@ impl CopyWorld {
         }
     }
 
-    fn perform(&mut self, effect: CopyEffect, reply: EffectReply) {
+    fn perform_effect(&mut self, effect: CopyEffect, reply: EffectReply) {
         if reply == EffectReply::NotDone {
             if let CopyEffect::StartCopy(order) = effect {
                 let answer = CopyStartAnswer::Refused("no room".into());
-                self.say(CopyCommand::StartAnswered {
+                self.record_command(CopyCommand::StartAnswered {
                     nonce: order.nonce,
                     answer,
                 });
@@ -141,7 +146,7 @@ impl CopyWorld {
         }
         let command = match effect {
             CopyEffect::Look => CopyCommand::Look,
-            CopyEffect::ChooseSource { excluded, .. } => self.choose(&excluded),
+            CopyEffect::ChooseSource { excluded, .. } => self.choose_source(&excluded),
             CopyEffect::StartCopy(CopyTry { nonce, .. }) => {
                 if !self.site.content {
                     self.site.tries.insert(nonce, PartialData::Running);
@@ -153,7 +158,7 @@ impl CopyWorld {
             }
             CopyEffect::WatchCopy(CopyTry { nonce, .. }) => CopyCommand::Observed {
                 nonce,
-                seen: self.look_at(nonce),
+                seen: self.sighting_of(nonce),
             },
             CopyEffect::StopCopy(CopyTry { nonce, .. }) => {
                 self.site
@@ -176,13 +181,13 @@ impl CopyWorld {
             }
         };
         if reply == EffectReply::Arrives {
-            self.say(command);
+            self.record_command(command);
         }
     }
 
-    fn choose(&mut self, excluded: &BTreeSet<SiteName>) -> CopyCommand {
+    fn choose_source(&mut self, excluded: &BTreeSet<SiteName>) -> CopyCommand {
         self.drawn += 1;
-        let sites = ["leiden", "utrecht"].map(source);
+        let sites = ["leiden", "utrecht"].map(try_source);
         match sites
             .into_iter()
             .find(|source| !excluded.contains(&source.site))
@@ -198,7 +203,7 @@ impl CopyWorld {
         }
     }
 
-    fn look_at(&self, nonce: TryNonce) -> CopySighting {
+    fn sighting_of(&self, nonce: TryNonce) -> CopySighting {
         match self.site.tries.get(&nonce) {
             _ if self.site.content => CopySighting::Complete,
             None | Some(PartialData::Stopped) => CopySighting::Absent,
@@ -213,7 +218,7 @@ impl CopyWorld {
         }
     }
 
-    fn check(&self) {
+    fn check_state(&self) {
         let record = &self.bench.record;
         let traces = self.site.content || !self.site.tries.is_empty();
         assert!(
@@ -235,12 +240,12 @@ impl CopyWorld {
         );
         assert_eq!(
             record.is_gone(),
-            record == &CopyTestBench::new().record.at(record)
+            record == &CopyTestBench::new().record.needed_like(record)
         );
     }
 
     /// Everything works from now on, until nothing is left to do.
-    fn settle(&mut self) {
+    fn run_to_rest(&mut self) {
         for _ in 0..500 {
             let running: Vec<_> = self
                 .site
@@ -251,13 +256,13 @@ impl CopyWorld {
                 .collect();
             running
                 .into_iter()
-                .for_each(|nonce| self.end(nonce, TransferEnd::Completes));
+                .for_each(|nonce| self.end_transfer(nonce, TransferEnd::Completes));
             match (self.bench.due().first().cloned(), self.bench.next_wake()) {
-                (Some(effect), _) => self.perform(effect, EffectReply::Arrives),
+                (Some(effect), _) => self.perform_effect(effect, EffectReply::Arrives),
                 (None, Some(wake)) => self.bench.now = wake,
                 (None, None) => return,
             }
-            self.check();
+            self.check_state();
         }
         panic!(
             "does not come to rest: {:?} {:?}",
@@ -269,7 +274,7 @@ impl CopyWorld {
 
 impl CopyRecord {
     /// An absent copy that was last needed when `other` was.
-    fn at(self, other: &CopyRecord) -> Self {
+    fn needed_like(self, other: &CopyRecord) -> Self {
         Self {
             usage: other.usage,
             ..self
@@ -280,7 +285,7 @@ impl CopyRecord {
 /// What a site says; needs come from records, which do not repeat themselves.
 /// Replies that may come again. One that says that content is there holds for the moment
 /// only: shells make one call at a time, so that none is late.
-fn is_reply(command: &CopyCommand) -> bool {
+fn is_site_answer(command: &CopyCommand) -> bool {
     !matches!(
         command,
         CopyCommand::Need
@@ -290,7 +295,7 @@ fn is_reply(command: &CopyCommand) -> bool {
     )
 }
 
-fn blames() -> impl Strategy<Value = TryFaultSide> {
+fn any_blame() -> impl Strategy<Value = TryFaultSide> {
     prop_oneof![
         Just(TryFaultSide::Source),
         Just(TryFaultSide::Destination),
@@ -298,11 +303,11 @@ fn blames() -> impl Strategy<Value = TryFaultSide> {
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<CopyStep>> {
+fn any_steps() -> impl Strategy<Value = Vec<CopyStep>> {
     let replies = prop_oneof![6 => Just(EffectReply::Arrives), 1 => Just(EffectReply::Lost), 1 => Just(EffectReply::NotDone)];
     let ends = prop_oneof![
         Just(TransferEnd::Completes),
-        blames().prop_map(TransferEnd::Fails)
+        any_blame().prop_map(TransferEnd::Fails)
     ];
     let step = prop_oneof![
         2 => Just(CopyStep::Need),
@@ -375,43 +380,43 @@ fn settles(effect: &CopyEffect, what: &CopyEventKind) -> bool {
 
 proptest! {
     #[test]
-    fn nothing_is_left_at_a_site_without_a_record(steps in steps()) {
+    fn nothing_is_left_at_a_site_without_a_record(steps in any_steps()) {
         let mut world = CopyWorld::new();
         for step in &steps {
-            world.step(step);
-            world.check();
+            world.apply_step(step);
+            world.check_state();
         }
     }
 
     #[test]
-    fn a_copy_that_is_needed_is_there_in_the_end_and_gone_once_it_is_not(steps in steps()) {
+    fn a_copy_that_is_needed_is_there_in_the_end_and_gone_once_it_is_not(steps in any_steps()) {
         let mut world = CopyWorld::new();
-        steps.iter().for_each(|step| world.step(step));
-        world.say(CopyCommand::Need);
-        world.settle();
+        steps.iter().for_each(|step| world.apply_step(step));
+        world.record_command(CopyCommand::Need);
+        world.run_to_rest();
         prop_assert!(world.bench.record.is_ready(), "{:?}", world.bench.record);
-        world.say(CopyCommand::NoLongerNeeded);
-        world.settle();
+        world.record_command(CopyCommand::NoLongerNeeded);
+        world.run_to_rest();
         prop_assert!(world.bench.record.is_gone(), "{:?}", world.bench.record);
         prop_assert!(!world.site.content && world.site.tries.is_empty(), "{:?}", world.site);
     }
 
     #[test]
-    fn the_record_equals_its_journal(steps in steps()) {
+    fn the_record_equals_its_journal(steps in any_steps()) {
         let mut world = CopyWorld::new();
-        steps.iter().for_each(|step| world.step(step));
+        steps.iter().for_each(|step| world.apply_step(step));
         let mut replayed = CopyTestBench::new().record;
         world.bench.journal.iter().for_each(|event| CopyMachine::evolve(&mut replayed, event));
         prop_assert_eq!(replayed, world.bench.record);
     }
 
     #[test]
-    fn an_effect_stays_due_until_its_outcome_is_recorded(steps in steps()) {
+    fn an_effect_stays_due_until_its_outcome_is_recorded(steps in any_steps()) {
         let mut world = CopyWorld::new();
         for step in &steps {
             let before = world.bench.due();
             let seen = world.bench.journal.len();
-            world.step(step);
+            world.apply_step(step);
             if matches!(step, CopyStep::Back(_)) {
                 continue;
             }
@@ -425,16 +430,16 @@ proptest! {
     }
 
     #[test]
-    fn repeating_what_a_site_said_changes_nothing(steps in steps()) {
+    fn repeating_what_a_site_said_changes_nothing(steps in any_steps()) {
         let mut world = CopyWorld::new();
         for step in &steps {
             let said = world.said.len();
-            world.step(step);
+            world.apply_step(step);
             let Some(command) = world.said.get(said).cloned() else { continue };
             // A look after a look may find the next thing that is due.
-            if is_reply(&command) && command != CopyCommand::Look {
+            if is_site_answer(&command) && command != CopyCommand::Look {
                 let before = world.bench.record.clone();
-                let again = world.bench.tell(command.clone()).unwrap_or_default();
+                let again = world.bench.apply_command(command.clone()).unwrap_or_default();
                 prop_assert!(again.is_empty(), "{:?} gave {:?}", command, again);
                 prop_assert_eq!(&before, &world.bench.record);
             }

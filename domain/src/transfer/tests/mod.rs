@@ -40,21 +40,24 @@ impl CopyTestBench {
     }
 
     /// Needed, ordered from a site under this nonce, and taken.
-    fn copying(from: &str, nonce: u64) -> Self {
+    fn new_copying(from: &str, nonce: u64) -> Self {
         let mut bench = Self::new();
-        bench.names(CopyCommand::Need);
-        bench.begin(from, nonce).unwrap();
-        bench.answer_start(nonce, CopyStartAnswer::Taken);
+        bench.event_names(CopyCommand::Need);
+        bench.begin_try(from, nonce).unwrap();
+        bench.apply_start_answer(nonce, CopyStartAnswer::Taken);
         bench
     }
 
-    fn ready(nonce: u64) -> Self {
-        let mut bench = Self::copying("leiden", nonce);
-        assert_eq!(bench.see(nonce, CopySighting::Complete), ["CopyCompleted"]);
+    fn new_ready(nonce: u64) -> Self {
+        let mut bench = Self::new_copying("leiden", nonce);
+        assert_eq!(
+            bench.apply_sighting(nonce, CopySighting::Complete),
+            ["CopyCompleted"]
+        );
         bench
     }
 
-    fn tell(&mut self, command: CopyCommand) -> Result<Vec<CopyEvent>, CopyRejection> {
+    fn apply_command(&mut self, command: CopyCommand) -> Result<Vec<CopyEvent>, CopyRejection> {
         let events = CopyMachine::decide(&self.record, &self.parameters, command, self.now)?;
         for event in &events {
             CopyMachine::evolve(&mut self.record, event);
@@ -63,37 +66,37 @@ impl CopyTestBench {
         Ok(events)
     }
 
-    fn names(&mut self, command: CopyCommand) -> Vec<&'static str> {
-        self.tell(command)
+    fn event_names(&mut self, command: CopyCommand) -> Vec<&'static str> {
+        self.apply_command(command)
             .unwrap()
             .iter()
             .map(|event| event.what.name())
             .collect()
     }
 
-    fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, CopyRejection> {
-        self.tell(CopyCommand::Begin {
-            source: source(from),
+    fn begin_try(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, CopyRejection> {
+        self.apply_command(CopyCommand::Begin {
+            source: try_source(from),
             nonce: TryNonce(nonce),
         })
     }
 
-    fn answer_start(&mut self, nonce: u64, answer: CopyStartAnswer) -> Vec<&'static str> {
-        self.names(CopyCommand::StartAnswered {
+    fn apply_start_answer(&mut self, nonce: u64, answer: CopyStartAnswer) -> Vec<&'static str> {
+        self.event_names(CopyCommand::StartAnswered {
             nonce: TryNonce(nonce),
             answer,
         })
     }
 
-    fn see(&mut self, nonce: u64, seen: CopySighting) -> Vec<&'static str> {
-        self.names(CopyCommand::Observed {
+    fn apply_sighting(&mut self, nonce: u64, seen: CopySighting) -> Vec<&'static str> {
+        self.event_names(CopyCommand::Observed {
             nonce: TryNonce(nonce),
             seen,
         })
     }
 
-    fn fail(&mut self, nonce: u64, blame: TryFaultSide) -> Vec<&'static str> {
-        self.see(
+    fn fail_try(&mut self, nonce: u64, blame: TryFaultSide) -> Vec<&'static str> {
+        self.apply_sighting(
             nonce,
             CopySighting::Failed {
                 blame,
@@ -120,16 +123,16 @@ impl CopyTestBench {
     }
 }
 
-fn source(site: &str) -> CopyTrySource {
+fn try_source(site: &str) -> CopyTrySource {
     CopyTrySource {
         site: SiteName::new(site).unwrap(),
         place: FilePlace::User(RelPath::new("data/in").unwrap()),
     }
 }
 
-fn order(site: &str, nonce: u64) -> CopyTry {
+fn copy_try(site: &str, nonce: u64) -> CopyTry {
     CopyTry {
-        source: source(site),
+        source: try_source(site),
         nonce: TryNonce(nonce),
     }
 }

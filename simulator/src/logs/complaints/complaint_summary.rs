@@ -6,12 +6,12 @@ use super::{ComplaintTreatment, LogComplaintKind, LogComplaintTally, LogComplain
 
 impl fmt::Display for LogComplaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = grouped(self.lines_read);
+        let lines = group_thousands(self.lines_read);
         match self.lines_skipped() {
             0 if self.lines_read == 1 => f.write_str("1 line read, none skipped")?,
             0 => write!(f, "{lines} lines read, none skipped")?,
             skipped => {
-                write!(f, "{} of {lines} lines skipped: ", grouped(skipped))?;
+                write!(f, "{} of {lines} lines skipped: ", group_thousands(skipped))?;
                 f.write_str(&self.list_complaints(ComplaintTreatment::Skipped))?;
             }
         }
@@ -41,7 +41,7 @@ impl LogComplaints {
 
 impl LogComplaintTally {
     fn describe_kind(&self, kind: LogComplaintKind) -> String {
-        let count = grouped(self.count);
+        let count = group_thousands(self.count);
         let lines: Vec<String> = self.kept.iter().map(|kept| kept.line.to_string()).collect();
         let noun = if self.count == 1 { "line" } else { "lines" };
         let unlisted = self.count - self.kept.len() as u64;
@@ -52,7 +52,7 @@ impl LogComplaintTally {
                 format!(
                     "{count} x {kind} ({noun} {} and {} more)",
                     lines.join(", "),
-                    grouped(more)
+                    group_thousands(more)
                 )
             }
         }
@@ -60,7 +60,7 @@ impl LogComplaintTally {
 }
 
 /// Formats a number with a comma between thousands.
-fn grouped(number: u64) -> String {
+fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {

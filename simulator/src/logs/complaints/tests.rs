@@ -1,6 +1,10 @@
 use super::*;
 
-fn noted(cases: &[(u64, LogComplaintKind)], lines_read: u64, kept: usize) -> LogComplaints {
+fn make_complaints(
+    cases: &[(u64, LogComplaintKind)],
+    lines_read: u64,
+    kept: usize,
+) -> LogComplaints {
     let reading = LogReadSettings {
         file: "a.swf".into(),
         on_bad: BadLineTreatment::Skip {
@@ -27,7 +31,7 @@ fn the_summary_tells_counts_and_lines() {
         (300, LogComplaintKind::ColumnCount),
     ];
     assert_eq!(
-        noted(&cases, 40_318, 10).to_string(),
+        make_complaints(&cases, 40_318, 10).to_string(),
         "3 of 40,318 lines skipped: 1 x wrong column count (line 300), \
          2 x unknown run time (lines 17, 290)"
     );
@@ -40,7 +44,7 @@ fn what_is_kept_or_incomplete_is_told_apart_from_what_is_skipped() {
         (9, LogComplaintKind::Truncated),
     ];
     assert_eq!(
-        noted(&cases, 1_000_000, 10).to_string(),
+        make_complaints(&cases, 1_000_000, 10).to_string(),
         "1,000,000 lines read, none skipped; kept all the same: 1 x goes back in time (line 5); \
          the log is incomplete: 1 x truncated file (line 9)"
     );
@@ -51,7 +55,7 @@ fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
     let cases: Vec<_> = (1..=1500)
         .map(|line| (line, LogComplaintKind::ZeroProcessors))
         .collect();
-    let complaints = noted(&cases, 2000, 2);
+    let complaints = make_complaints(&cases, 2000, 2);
     assert_eq!(complaints.count(LogComplaintKind::ZeroProcessors), 1500);
     assert_eq!(
         complaints
@@ -64,7 +68,7 @@ fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
         complaints.to_string(),
         "1,500 of 2,000 lines skipped: 1,500 x zero processors (lines 1, 2 and 1,498 more)"
     );
-    let counted_only = noted(&cases, 2000, 0).to_string();
+    let counted_only = make_complaints(&cases, 2000, 0).to_string();
     assert_eq!(
         counted_only,
         "1,500 of 2,000 lines skipped: 1,500 x zero processors"
@@ -73,7 +77,7 @@ fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
 
 #[test]
 fn a_clean_log_has_nothing_to_complain_about() {
-    let complaints = noted(&[], 7, 10);
+    let complaints = make_complaints(&[], 7, 10);
     assert!(complaints.is_empty());
     assert_eq!(complaints.to_string(), "7 lines read, none skipped");
 }
@@ -82,8 +86,8 @@ fn a_clean_log_has_nothing_to_complain_about() {
 fn refusing_names_file_line_cause_and_remedy() {
     let complaint =
         UnplacedComplaint::new(LogComplaintKind::UnknownRunTime, "run time -1").at_line(17);
-    let refused =
-        LogComplaints::default().record_complaint(complaint, &LogReadSettings::refusing("kth.swf"));
+    let refused = LogComplaints::default()
+        .record_complaint(complaint, &LogReadSettings::refusing_bad_lines("kth.swf"));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "kth.swf, line 17: unknown run time (run time -1); fill in the value or remove the line, \

@@ -11,24 +11,28 @@ fn row(system: &str, node: &str, started: &str, fixed: &str) -> String {
     format!("{system},{node},{started},{fixed},6,,Memory Dimm,,,,\n")
 }
 
-fn good(system: &str, node: &str) -> String {
+fn good_row(system: &str, node: &str) -> String {
     row(system, node, "6/21/2005 10:54", "6/21/2005 11:00")
 }
 
 type ParsedFailures = (Vec<LoggedFailure>, LogComplaints);
 
 fn read_bytes(bytes: &[u8], system: Option<u32>) -> Result<ParsedFailures, LogError> {
-    let mut reader = FailureLogReader::new(bytes, LogReadSettings::skipping("lanl.csv"), system)?;
+    let mut reader = FailureLogReader::new(
+        bytes,
+        LogReadSettings::skipping_bad_lines("lanl.csv"),
+        system,
+    )?;
     let failures = reader.by_ref().collect::<Result<_, _>>()?;
     Ok((failures, reader.complaints))
 }
 
-fn read(rows: &[String], system: Option<u32>) -> ParsedFailures {
+fn read_rows(rows: &[String], system: Option<u32>) -> ParsedFailures {
     read_bytes((HEADER.to_owned() + &rows.concat()).as_bytes(), system).unwrap()
 }
 
-fn kind(bad: String) -> LogComplaintKind {
-    let (failures, complaints) = read(&[good("2", "0"), bad, good("2", "1")], None);
+fn complaint_kind(bad: String) -> LogComplaintKind {
+    let (failures, complaints) = read_rows(&[good_row("2", "0"), bad, good_row("2", "1")], None);
     assert_eq!(failures.len(), 2, "the good rows are kept");
     let kept: Vec<_> = complaints.kept_in_full().collect();
     assert_eq!((kept.len(), kept[0].line), (1, 3));
@@ -37,7 +41,7 @@ fn kind(bad: String) -> LogComplaintKind {
 
 #[test]
 fn a_failure_is_read_with_node_times_and_cause() {
-    let (failures, complaints) = read(&[good("20", "7")], None);
+    let (failures, complaints) = read_rows(&[good_row("20", "7")], None);
     let started = Timestamp(1_119_351_240_000);
     let repaired = Timestamp(started.0 + 360_000);
     let cause = FailureCause::Hardware;
@@ -57,13 +61,20 @@ fn a_failure_is_read_with_node_times_and_cause() {
 #[test]
 fn a_failure_without_cause_is_kept_as_such() {
     let row = "2,0,6/21/2005 10:54,6/21/2005 10:54,0,,,,,,\n".to_owned();
-    assert_eq!(read(&[row], None).0[0].cause, FailureCause::NotRecorded);
+    assert_eq!(
+        read_rows(&[row], None).0[0].cause,
+        FailureCause::NotRecorded
+    );
 }
 
 #[test]
 fn only_the_system_asked_for_is_read() {
-    let rows = [good("2", "0"), row("3", "x", "", ""), good("20", "1")];
-    let (failures, complaints) = read(&rows, Some(20));
+    let rows = [
+        good_row("2", "0"),
+        row("3", "x", "", ""),
+        good_row("20", "1"),
+    ];
+    let (failures, complaints) = read_rows(&rows, Some(20));
     assert_eq!(
         failures
             .iter()
@@ -78,33 +89,48 @@ fn only_the_system_asked_for_is_read() {
 #[test]
 fn rows_that_cannot_be_used_are_reported() {
     let date = "6/21/2005 10:54";
-    assert_eq!(kind(row("2", "0", "", date)), LogComplaintKind::UnknownTime);
-    assert_eq!(kind(row("2", "0", date, "")), LogComplaintKind::UnknownTime);
     assert_eq!(
-        kind(row("2", "0", "yesterday", date)),
+        complaint_kind(row("2", "0", "", date)),
+        LogComplaintKind::UnknownTime
+    );
+    assert_eq!(
+        complaint_kind(row("2", "0", date, "")),
+        LogComplaintKind::UnknownTime
+    );
+    assert_eq!(
+        complaint_kind(row("2", "0", "yesterday", date)),
         LogComplaintKind::NotADate
     );
     assert_eq!(
-        kind(row("2", "0", date, "6/20/2005 10:54")),
+        complaint_kind(row("2", "0", date, "6/20/2005 10:54")),
         LogComplaintKind::EndBeforeStart
     );
-    assert_eq!(kind(row("2", "", date, date)), LogComplaintKind::NotANumber);
-    assert_eq!(kind("2,0\n".into()), LogComplaintKind::ColumnCount);
+    assert_eq!(
+        complaint_kind(row("2", "", date, date)),
+        LogComplaintKind::NotANumber
+    );
+    assert_eq!(
+        complaint_kind("2,0\n".into()),
+        LogComplaintKind::ColumnCount
+    );
 }
 
 #[test]
 fn a_last_row_that_breaks_off_is_reported_as_truncated() {
-    let (failures, complaints) = read(&[good("2", "0"), "2,1,6/21/2005 10".into()], None);
+    let (failures, complaints) = read_rows(&[good_row("2", "0"), "2,1,6/21/2005 10".into()], None);
     assert_eq!(failures.len(), 1);
     assert_eq!(complaints.count(LogComplaintKind::Truncated), 1);
-    let (failures, complaints) = read(&[good("2", "0"), good("2", "1").trim_end().into()], None);
+    let (failures, complaints) = read_rows(
+        &[good_row("2", "0"), good_row("2", "1").trim_end().into()],
+        None,
+    );
     assert_eq!((failures.len(), complaints.is_empty()), (2, true));
 }
 
 #[test]
 fn a_compressed_log_that_breaks_off_keeps_what_came_before() {
     let rows: String = (0..5_000)
-        .map(|node| good("2", &(node * 7919 % 5003).to_string()))
+        .map(|node| good_row("2", &(node * 7919 % 5003).to_string()))
         .collect();
     let mut zipped = Vec::new();
     let text = HEADER.to_owned() + &rows;
@@ -133,10 +159,13 @@ fn a_log_without_failures_or_columns_is_an_error() {
 
 #[test]
 fn refusing_names_the_row() {
-    let text = HEADER.to_owned() + &good("2", "0") + &row("2", "0", "", "");
-    let reader =
-        FailureLogReader::new(text.as_bytes(), LogReadSettings::refusing("lanl.csv"), None)
-            .unwrap();
+    let text = HEADER.to_owned() + &good_row("2", "0") + &row("2", "0", "", "");
+    let reader = FailureLogReader::new(
+        text.as_bytes(),
+        LogReadSettings::refusing_bad_lines("lanl.csv"),
+        None,
+    )
+    .unwrap();
     let error = reader.last().unwrap().unwrap_err().to_string();
     assert!(
         error.starts_with("lanl.csv, line 3: unknown time (Prob Started)"),

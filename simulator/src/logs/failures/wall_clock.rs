@@ -32,20 +32,20 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=days_of_month(year, month)).contains(&day) {
         return None;
     }
-    let months = DAYS_BEFORE_MONTH[month as usize - 1] + u64::from(is_leap(year) && month > 2);
+    let months = DAYS_BEFORE_MONTH[month as usize - 1] + u64::from(is_leap_year(year) && month > 2);
     let leap_days = leap_days_before(year) - leap_days_before(1970);
     Some((year - 1970) * 365 + leap_days + months + day - 1)
 }
 
 fn days_of_month(year: u64, month: u64) -> u64 {
     match month {
-        2 => 28 + u64::from(is_leap(year)),
+        2 => 28 + u64::from(is_leap_year(year)),
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
 }
 
-fn is_leap(year: u64) -> bool {
+fn is_leap_year(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 

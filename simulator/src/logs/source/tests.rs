@@ -20,20 +20,20 @@ fn xz(plain: &[u8]) -> Vec<u8> {
 }
 
 /// All lines, and whether the stream was cut.
-fn lines(bytes: &[u8]) -> Result<(Vec<String>, bool), LogError> {
-    let reading = LogReadSettings::skipping("a.swf");
+fn read_lines(bytes: &[u8]) -> Result<(Vec<String>, bool), LogError> {
+    let reading = LogReadSettings::skipping_bad_lines("a.swf");
     let mut lines = LogLines::new(bytes, &reading)?;
     let mut found = Vec::new();
     loop {
-        match lines.advance(&reading)? {
-            NextLogLine::Line { .. } => found.push(lines.text().into_owned()),
+        match lines.next_line(&reading)? {
+            NextLogLine::Line { .. } => found.push(lines.line_text().into_owned()),
             end => return Ok((found, end == NextLogLine::Cut)),
         }
     }
 }
 
 /// Lines that do not compress well, so that a cut falls between some of them.
-fn noise(count: u64) -> Vec<String> {
+fn incompressible_lines(count: u64) -> Vec<String> {
     (0..count)
         .map(|line| (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).to_string())
         .collect()
@@ -49,7 +49,7 @@ proptest! {
         let plain: String = text.iter().map(|line| format!("{line}\n")).collect();
         let trimmed: Vec<String> = text.iter().map(|line| line.trim().to_owned()).collect();
         for bytes in [plain.as_bytes().to_vec(), gzip(plain.as_bytes()), xz(plain.as_bytes())] {
-            prop_assert_eq!(lines(&bytes).unwrap(), (trimmed.clone(), false));
+            prop_assert_eq!(read_lines(&bytes).unwrap(), (trimmed.clone(), false));
         }
     }
 
@@ -58,17 +58,17 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200), form in 0..3,
     ) {
         let magic = [&[][..], GZIP_MAGIC, XZ_MAGIC][form as usize];
-        let _ = lines(&[magic, &bytes].concat());
+        let _ = read_lines(&[magic, &bytes].concat());
     }
 }
 
 #[test]
 fn a_stream_cut_anywhere_keeps_whole_lines_only() {
-    let all = noise(800);
+    let all = incompressible_lines(800);
     let plain = all.join("\n");
     for whole in [gzip(plain.as_bytes()), xz(plain.as_bytes())] {
         for length in (8..whole.len()).step_by(331) {
-            let (found, is_cut) = lines(&whole[..length]).unwrap();
+            let (found, is_cut) = read_lines(&whole[..length]).unwrap();
             assert!(is_cut, "{length} of {} bytes", whole.len());
             assert!(all.starts_with(&found), "{length} of {} bytes", whole.len());
         }
@@ -77,8 +77,8 @@ fn a_stream_cut_anywhere_keeps_whole_lines_only() {
 
 #[test]
 fn a_cut_gzip_stream_still_gives_the_lines_before_the_cut() {
-    let whole = gzip(noise(20_000).join("\n").as_bytes());
-    let (found, is_cut) = lines(&whole[..whole.len() / 2]).unwrap();
+    let whole = gzip(incompressible_lines(20_000).join("\n").as_bytes());
+    let (found, is_cut) = read_lines(&whole[..whole.len() / 2]).unwrap();
     assert!(is_cut);
     assert!(found.len() > 5_000, "{}", found.len());
 }
@@ -87,7 +87,7 @@ fn a_cut_gzip_stream_still_gives_the_lines_before_the_cut() {
 fn concatenated_gzip_streams_are_read_to_the_end() {
     let both = [gzip(b"one\n"), gzip(b"two\n")].concat();
     assert_eq!(
-        lines(&both).unwrap(),
+        read_lines(&both).unwrap(),
         (vec!["one".into(), "two".into()], false)
     );
 }
@@ -95,44 +95,47 @@ fn concatenated_gzip_streams_are_read_to_the_end() {
 #[test]
 fn damaged_data_are_an_error_not_a_cut() {
     for mut bytes in [
-        gzip(noise(300).join("\n").as_bytes()),
-        xz(noise(300).join("\n").as_bytes()),
+        gzip(incompressible_lines(300).join("\n").as_bytes()),
+        xz(incompressible_lines(300).join("\n").as_bytes()),
     ] {
         let middle = bytes.len() / 2;
         bytes[middle..middle + 40].fill(0xff);
-        let error = lines(&bytes).unwrap_err();
+        let error = read_lines(&bytes).unwrap_err();
         assert!(matches!(error, LogError::Unreadable { .. }), "{error}");
     }
 }
 
 #[test]
 fn a_line_without_end_is_not_held_in_memory() {
-    let error = lines(&vec![b'1'; LINE_BYTES_MAX * 3]).unwrap_err();
+    let error = read_lines(&vec![b'1'; LINE_BYTES_MAX * 3]).unwrap_err();
     assert!(
         matches!(error, LogError::LineTooLong { line: 1, .. }),
         "{error}"
     );
     let longest = vec![b'1'; LINE_BYTES_MAX];
-    assert_eq!(lines(&longest).unwrap().0.len(), 1);
+    assert_eq!(read_lines(&longest).unwrap().0.len(), 1);
 }
 
 #[test]
 fn stepping_back_finds_the_same_line_again() {
-    let reading = LogReadSettings::skipping("a.swf");
+    let reading = LogReadSettings::skipping_bad_lines("a.swf");
     let mut lines = LogLines::new(&b"one\ntwo"[..], &reading).unwrap();
     assert_eq!(
-        lines.advance(&reading).unwrap(),
+        lines.next_line(&reading).unwrap(),
         NextLogLine::Line { ended: true }
     );
     lines.step_back();
     assert_eq!(
-        lines.advance(&reading).unwrap(),
+        lines.next_line(&reading).unwrap(),
         NextLogLine::Line { ended: true }
     );
-    assert_eq!((lines.number(), lines.text().as_ref()), (1, "one"));
     assert_eq!(
-        lines.advance(&reading).unwrap(),
+        (lines.line_number(), lines.line_text().as_ref()),
+        (1, "one")
+    );
+    assert_eq!(
+        lines.next_line(&reading).unwrap(),
         NextLogLine::Line { ended: false }
     );
-    assert_eq!(lines.advance(&reading).unwrap(), NextLogLine::End);
+    assert_eq!(lines.next_line(&reading).unwrap(), NextLogLine::End);
 }

@@ -76,13 +76,13 @@ const THINK_TIME: SwfColumn = SwfColumn(17, "think time");
 
 /// Parses a line that is neither blank nor a comment. Unused columns (average processor time,
 /// memory, executable) are ignored.
-pub(super) fn parse_line(line: &str) -> Result<SwfJob, UnplacedComplaint> {
+pub(super) fn parse_job_line(line: &str) -> Result<SwfJob, UnplacedComplaint> {
     let row = SwfRow::split_columns(line)?;
     // The status comes first, because a burst has no submit time and its run time is only a part.
-    let status = row.status()?;
+    let status = row.parse_status()?;
     let number = row.parse_whole(NUMBER)?;
     Ok(SwfJob {
-        number: number.ok_or_else(|| row.fault(LogComplaintKind::OutOfRange, NUMBER))?,
+        number: number.ok_or_else(|| row.make_complaint(LogComplaintKind::OutOfRange, NUMBER))?,
         submitted: row.require_duration(SUBMIT_TIME, LogComplaintKind::UnknownTime)?,
         wait: row.parse_duration(WAIT_TIME)?,
         run_time: row.require_duration(RUN_TIME, LogComplaintKind::UnknownRunTime)?,
@@ -121,22 +121,22 @@ impl<'a> SwfRow<'a> {
         Ok(Self(columns))
     }
 
-    fn text(&self, column: SwfColumn) -> &'a str {
+    fn column_text(&self, column: SwfColumn) -> &'a str {
         self.0[column.0]
     }
 
-    fn fault(&self, kind: LogComplaintKind, column: SwfColumn) -> UnplacedComplaint {
-        UnplacedComplaint::new(kind, format!("{} {:?}", column.1, self.text(column)))
+    fn make_complaint(&self, kind: LogComplaintKind, column: SwfColumn) -> UnplacedComplaint {
+        UnplacedComplaint::new(kind, format!("{} {:?}", column.1, self.column_text(column)))
     }
 
-    fn status(&self) -> Result<SwfJobStatus, UnplacedComplaint> {
+    fn parse_status(&self) -> Result<SwfJobStatus, UnplacedComplaint> {
         match self.parse_whole(STATUS)? {
             None => Ok(SwfJobStatus::Unknown),
             Some(0) => Ok(SwfJobStatus::Failed),
             Some(1) => Ok(SwfJobStatus::Completed),
-            Some(2..=4) => Err(self.fault(LogComplaintKind::PartialExecution, STATUS)),
+            Some(2..=4) => Err(self.make_complaint(LogComplaintKind::PartialExecution, STATUS)),
             Some(5) => Ok(SwfJobStatus::Cancelled),
-            Some(_) => Err(self.fault(LogComplaintKind::OutOfRange, STATUS)),
+            Some(_) => Err(self.make_complaint(LogComplaintKind::OutOfRange, STATUS)),
         }
     }
 
@@ -148,8 +148,8 @@ impl<'a> SwfRow<'a> {
             REQUESTED
         };
         match self.parse_count(column)? {
-            None => Err(self.fault(LogComplaintKind::UnknownProcessors, column)),
-            Some(0) => Err(self.fault(LogComplaintKind::ZeroProcessors, column)),
+            None => Err(self.make_complaint(LogComplaintKind::UnknownProcessors, column)),
+            Some(0) => Err(self.make_complaint(LogComplaintKind::ZeroProcessors, column)),
             Some(processors) => Ok(processors),
         }
     }
@@ -160,26 +160,26 @@ impl<'a> SwfRow<'a> {
         kind: LogComplaintKind,
     ) -> Result<DurationMs, UnplacedComplaint> {
         self.parse_duration(column)?
-            .ok_or_else(|| self.fault(kind, column))
+            .ok_or_else(|| self.make_complaint(kind, column))
     }
 
     /// Parses a whole number from 0, or `None` for -1.
     fn parse_whole(&self, column: SwfColumn) -> Result<Option<u64>, UnplacedComplaint> {
-        self.parse_whole_number(self.text(column), column)
+        self.parse_whole_number(self.column_text(column), column)
     }
 
     fn parse_count(&self, column: SwfColumn) -> Result<Option<u32>, UnplacedComplaint> {
         let number = self.parse_whole(column)?.map(u32::try_from).transpose();
-        number.map_err(|_| self.fault(LogComplaintKind::OutOfRange, column))
+        number.map_err(|_| self.make_complaint(LogComplaintKind::OutOfRange, column))
     }
 
     /// Parses seconds, whole or with a decimal fraction, of which milliseconds are kept.
     fn parse_duration(&self, column: SwfColumn) -> Result<Option<DurationMs>, UnplacedComplaint> {
-        let Some((secs, fraction)) = self.text(column).split_once('.') else {
+        let Some((secs, fraction)) = self.column_text(column).split_once('.') else {
             return Ok(self.parse_whole(column)?.map(DurationMs::from_secs));
         };
         if !is_digits(fraction) {
-            return Err(self.fault(LogComplaintKind::NotANumber, column));
+            return Err(self.make_complaint(LogComplaintKind::NotANumber, column));
         }
         let thousandths = fraction.bytes().chain(*b"00").take(3);
         let ms = thousandths.fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'));
@@ -197,11 +197,11 @@ impl<'a> SwfRow<'a> {
             return Ok(None);
         }
         if !is_digits(text.strip_prefix('-').unwrap_or(text)) {
-            return Err(self.fault(LogComplaintKind::NotANumber, column));
+            return Err(self.make_complaint(LogComplaintKind::NotANumber, column));
         }
         let number = text
             .parse()
-            .map_err(|_| self.fault(LogComplaintKind::OutOfRange, column))?;
+            .map_err(|_| self.make_complaint(LogComplaintKind::OutOfRange, column))?;
         Ok(Some(number))
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 const KTH: &str = include_str!("../fixtures/kth-sp2-300.swf");
 
 /// A line with the columns given, the others unknown.
-fn line(columns: &[(usize, &str)]) -> String {
+fn swf_line(columns: &[(usize, &str)]) -> String {
     let mut row = ["-1"; 18];
     let usual = [(0, "1"), (1, "0"), (3, "60"), (4, "4")];
     for (column, value) in usual.iter().chain(columns) {
@@ -16,28 +16,32 @@ fn line(columns: &[(usize, &str)]) -> String {
     row.join(" ")
 }
 
-fn at(number: &str, submitted: &str) -> String {
-    line(&[(0, number), (1, submitted)])
+fn line_submitted_at(number: &str, submitted: &str) -> String {
+    swf_line(&[(0, number), (1, submitted)])
 }
 
-fn read(lines: &[String]) -> Result<SwfLog, LogError> {
+fn read_log(lines: &[String]) -> Result<SwfLog, LogError> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     read_swf(
         text.as_bytes(),
-        LogReadSettings::skipping("a.swf"),
+        LogReadSettings::skipping_bad_lines("a.swf"),
         Some(100),
     )
 }
 
-fn numbers(log: &SwfLog) -> Vec<u64> {
+fn job_numbers(log: &SwfLog) -> Vec<u64> {
     log.jobs.iter().map(|job| job.number).collect()
 }
 
 /// Reads the bad line between two good ones; the complaint about it.
-fn complaint(bad: &str) -> LogComplaint {
-    let lines = [at("1", "0"), bad.to_owned(), at("3", "9")];
-    let log = read(&lines).unwrap();
-    assert_eq!(numbers(&log), [1, 3], "the good lines are kept");
+fn complaint_about(bad: &str) -> LogComplaint {
+    let lines = [
+        line_submitted_at("1", "0"),
+        bad.to_owned(),
+        line_submitted_at("3", "9"),
+    ];
+    let log = read_log(&lines).unwrap();
+    assert_eq!(job_numbers(&log), [1, 3], "the good lines are kept");
     assert_eq!(
         (log.complaints.lines_read(), log.complaints.lines_skipped()),
         (3, 1)
@@ -45,15 +49,20 @@ fn complaint(bad: &str) -> LogComplaint {
     log.complaints.kept_in_full().next().unwrap().clone()
 }
 
-fn kind(bad: &str) -> LogComplaintKind {
-    let complaint = complaint(bad);
+fn complaint_kind(bad: &str) -> LogComplaintKind {
+    let complaint = complaint_about(bad);
     assert_eq!(complaint.line, 2);
     complaint.kind
 }
 
 #[test]
 fn an_excerpt_of_a_real_log_is_read_in_full() {
-    let log = read_swf(KTH.as_bytes(), LogReadSettings::refusing("kth"), None).unwrap();
+    let log = read_swf(
+        KTH.as_bytes(),
+        LogReadSettings::refusing_bad_lines("kth"),
+        None,
+    )
+    .unwrap();
     assert_eq!(log.jobs.len(), 300);
     assert_eq!(log.complaints.to_string(), "300 lines read, none skipped");
     assert_eq!(log.header.computer.as_deref(), Some("IBM SP2"));
@@ -77,70 +86,104 @@ fn an_excerpt_of_a_real_log_is_read_in_full() {
 
 #[test]
 fn a_line_of_too_few_or_too_many_columns_is_skipped() {
-    assert_eq!(kind("1 2 3"), LogComplaintKind::ColumnCount);
-    assert_eq!(complaint(&(at("2", "5") + " 7")).detail, "19 instead of 18");
+    assert_eq!(complaint_kind("1 2 3"), LogComplaintKind::ColumnCount);
+    assert_eq!(
+        complaint_about(&(line_submitted_at("2", "5") + " 7")).detail,
+        "19 instead of 18"
+    );
 }
 
 #[test]
 fn what_is_not_a_number_is_skipped_and_named() {
-    assert_eq!(kind(&line(&[(3, "1h")])), LogComplaintKind::NotANumber);
-    assert_eq!(kind(&line(&[(1, "1.x")])), LogComplaintKind::NotANumber);
-    assert_eq!(kind(&line(&[(4, "2.5")])), LogComplaintKind::NotANumber);
-    assert_eq!(complaint(&line(&[(3, "1h")])).detail, "run time \"1h\"");
     assert_eq!(
-        kind("1 0 \u{fffd} 60 4 1 1 1 1 1 1 1 1 1 1 1 1 1"),
+        complaint_kind(&swf_line(&[(3, "1h")])),
+        LogComplaintKind::NotANumber
+    );
+    assert_eq!(
+        complaint_kind(&swf_line(&[(1, "1.x")])),
+        LogComplaintKind::NotANumber
+    );
+    assert_eq!(
+        complaint_kind(&swf_line(&[(4, "2.5")])),
+        LogComplaintKind::NotANumber
+    );
+    assert_eq!(
+        complaint_about(&swf_line(&[(3, "1h")])).detail,
+        "run time \"1h\""
+    );
+    assert_eq!(
+        complaint_kind("1 0 \u{fffd} 60 4 1 1 1 1 1 1 1 1 1 1 1 1 1"),
         LogComplaintKind::NotANumber
     );
 }
 
 #[test]
 fn numbers_that_no_column_allows_are_skipped() {
-    assert_eq!(kind(&line(&[(2, "-5")])), LogComplaintKind::OutOfRange);
     assert_eq!(
-        kind(&line(&[(11, "4294967296")])),
+        complaint_kind(&swf_line(&[(2, "-5")])),
         LogComplaintKind::OutOfRange
     );
     assert_eq!(
-        kind(&line(&[(3, "99999999999999999999")])),
+        complaint_kind(&swf_line(&[(11, "4294967296")])),
         LogComplaintKind::OutOfRange
     );
-    assert_eq!(kind(&line(&[(10, "6")])), LogComplaintKind::OutOfRange);
-    assert_eq!(kind(&line(&[(0, "-1")])), LogComplaintKind::OutOfRange);
+    assert_eq!(
+        complaint_kind(&swf_line(&[(3, "99999999999999999999")])),
+        LogComplaintKind::OutOfRange
+    );
+    assert_eq!(
+        complaint_kind(&swf_line(&[(10, "6")])),
+        LogComplaintKind::OutOfRange
+    );
+    assert_eq!(
+        complaint_kind(&swf_line(&[(0, "-1")])),
+        LogComplaintKind::OutOfRange
+    );
 }
 
 #[test]
 fn an_unknown_submit_or_run_time_is_skipped() {
-    assert_eq!(kind(&line(&[(1, "-1")])), LogComplaintKind::UnknownTime);
-    assert_eq!(kind(&line(&[(3, "-1")])), LogComplaintKind::UnknownRunTime);
+    assert_eq!(
+        complaint_kind(&swf_line(&[(1, "-1")])),
+        LogComplaintKind::UnknownTime
+    );
+    assert_eq!(
+        complaint_kind(&swf_line(&[(3, "-1")])),
+        LogComplaintKind::UnknownRunTime
+    );
 }
 
 #[test]
 fn processors_must_be_known_and_not_zero_and_fit_the_grid() {
     assert_eq!(
-        kind(&line(&[(4, "-1")])),
+        complaint_kind(&swf_line(&[(4, "-1")])),
         LogComplaintKind::UnknownProcessors
     );
     assert_eq!(
-        kind(&line(&[(4, "0"), (7, "8")])),
+        complaint_kind(&swf_line(&[(4, "0"), (7, "8")])),
         LogComplaintKind::ZeroProcessors
     );
     assert_eq!(
-        kind(&line(&[(4, "-1"), (7, "0")])),
+        complaint_kind(&swf_line(&[(4, "-1"), (7, "0")])),
         LogComplaintKind::ZeroProcessors
     );
     assert_eq!(
-        kind(&line(&[(4, "101")])),
+        complaint_kind(&swf_line(&[(4, "101")])),
         LogComplaintKind::TooManyProcessors
     );
     assert_eq!(
-        read(&[line(&[(4, "100")])]).unwrap().jobs[0].processors,
+        read_log(&[swf_line(&[(4, "100")])]).unwrap().jobs[0].processors,
         100
     );
 }
 
 #[test]
 fn requested_processors_stand_in_for_unknown_allocated_ones() {
-    let log = read(&[line(&[(4, "-1"), (7, "8")]), line(&[(4, "3"), (7, "8")])]).unwrap();
+    let log = read_log(&[
+        swf_line(&[(4, "-1"), (7, "8")]),
+        swf_line(&[(4, "3"), (7, "8")]),
+    ])
+    .unwrap();
     let processors = log
         .jobs
         .iter()
@@ -152,7 +195,7 @@ fn requested_processors_stand_in_for_unknown_allocated_ones() {
 fn bursts_of_a_swapped_job_do_not_become_jobs() {
     for status in ["2", "3", "4"] {
         assert_eq!(
-            kind(&line(&[(1, "-1"), (10, status)])),
+            complaint_kind(&swf_line(&[(1, "-1"), (10, status)])),
             LogComplaintKind::PartialExecution
         );
     }
@@ -160,8 +203,14 @@ fn bursts_of_a_swapped_job_do_not_become_jobs() {
 
 #[test]
 fn a_job_that_goes_back_in_time_is_reported_and_sorted_in() {
-    let log = read(&[at("1", "5"), at("2", "9"), at("3", "5"), at("4", "7")]).unwrap();
-    assert_eq!(numbers(&log), [1, 3, 4, 2]);
+    let log = read_log(&[
+        line_submitted_at("1", "5"),
+        line_submitted_at("2", "9"),
+        line_submitted_at("3", "5"),
+        line_submitted_at("4", "7"),
+    ])
+    .unwrap();
+    assert_eq!(job_numbers(&log), [1, 3, 4, 2]);
     assert_eq!(log.complaints.count(LogComplaintKind::BackInTime), 1);
     let kept = log.complaints.kept_in_full().next().unwrap();
     assert_eq!(
@@ -173,7 +222,7 @@ fn a_job_that_goes_back_in_time_is_reported_and_sorted_in() {
 
 #[test]
 fn fractions_of_seconds_are_kept_to_the_millisecond() {
-    let log = read(&[line(&[
+    let log = read_log(&[swf_line(&[
         (1, "1.5"),
         (2, "-1.00"),
         (3, "0.0129"),
@@ -190,17 +239,31 @@ fn fractions_of_seconds_are_kept_to_the_millisecond() {
 
 #[test]
 fn a_last_line_that_breaks_off_is_reported_as_truncated() {
-    let text = format!("{}\n{}", at("1", "0"), "2 17 -1 60 4 -");
-    let log = read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap();
-    assert_eq!(numbers(&log), [1]);
+    let text = format!("{}\n{}", line_submitted_at("1", "0"), "2 17 -1 60 4 -");
+    let log = read_swf(
+        text.as_bytes(),
+        LogReadSettings::skipping_bad_lines("a.swf"),
+        None,
+    )
+    .unwrap();
+    assert_eq!(job_numbers(&log), [1]);
     assert_eq!(
         log.complaints.to_string(),
         "1 line read, none skipped; the log is incomplete: 1 x truncated file (line 2)"
     );
-    let whole = format!("{}\n{}", at("1", "0"), at("2", "3"));
-    let log = read_swf(whole.as_bytes(), LogReadSettings::refusing("a.swf"), None).unwrap();
+    let whole = format!(
+        "{}\n{}",
+        line_submitted_at("1", "0"),
+        line_submitted_at("2", "3")
+    );
+    let log = read_swf(
+        whole.as_bytes(),
+        LogReadSettings::refusing_bad_lines("a.swf"),
+        None,
+    )
+    .unwrap();
     assert_eq!(
-        numbers(&log),
+        job_numbers(&log),
         [1, 2],
         "a missing line end alone is no fault"
     );
@@ -210,8 +273,13 @@ fn a_last_line_that_breaks_off_is_reported_as_truncated() {
 fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
     let header = "; MaxJobs: 5 (all)\n;  user=3 (2 jobs removed)\n";
     let read = |jobs: usize| {
-        let text = header.to_owned() + &format!("{}\n", at("1", "0")).repeat(jobs);
-        read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap()
+        let text = header.to_owned() + &format!("{}\n", line_submitted_at("1", "0")).repeat(jobs);
+        read_swf(
+            text.as_bytes(),
+            LogReadSettings::skipping_bad_lines("a.swf"),
+            None,
+        )
+        .unwrap()
     };
     assert!(read(3).complaints.is_empty());
     assert_eq!(
@@ -225,11 +293,15 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
 #[test]
 fn a_log_without_a_job_is_an_error_always() {
     for text in ["", "; Version: 2.2\n", "\n\n", "not a log\n"] {
-        let error =
-            read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap_err();
+        let error = read_swf(
+            text.as_bytes(),
+            LogReadSettings::skipping_bad_lines("a.swf"),
+            None,
+        )
+        .unwrap_err();
         assert!(matches!(error, LogError::Empty { .. }), "{error}");
     }
-    let error = read(&["no log".into()]).unwrap_err();
+    let error = read_log(&["no log".into()]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "a.swf holds no usable entry (1 of 1 lines skipped: 1 x wrong column count (line 1)); \
@@ -239,9 +311,18 @@ fn a_log_without_a_job_is_an_error_always() {
 
 #[test]
 fn refusing_ends_the_reading_at_the_first_bad_line() {
-    let text = [at("1", "0"), line(&[(3, "-1")]), at("3", "0")].join("\n");
-    let mut reader =
-        SwfReader::new(text.as_bytes(), LogReadSettings::refusing("a.swf"), None).unwrap();
+    let text = [
+        line_submitted_at("1", "0"),
+        swf_line(&[(3, "-1")]),
+        line_submitted_at("3", "0"),
+    ]
+    .join("\n");
+    let mut reader = SwfReader::new(
+        text.as_bytes(),
+        LogReadSettings::refusing_bad_lines("a.swf"),
+        None,
+    )
+    .unwrap();
     assert_eq!(reader.next().unwrap().unwrap().number, 1);
     let error = reader.next().unwrap().unwrap_err().to_string();
     assert!(
@@ -255,9 +336,14 @@ fn refusing_ends_the_reading_at_the_first_bad_line() {
 fn the_header_is_known_before_the_first_job_is_taken() {
     let text = format!(
         "\n;  Computer: A: b\n; MaxProcs: many\n\n{}\n",
-        at("1", "0")
+        line_submitted_at("1", "0")
     );
-    let reader = SwfReader::new(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap();
+    let reader = SwfReader::new(
+        text.as_bytes(),
+        LogReadSettings::skipping_bad_lines("a.swf"),
+        None,
+    )
+    .unwrap();
     assert_eq!(reader.header().computer.as_deref(), Some("A: b"));
     assert_eq!(reader.header().max_procs, None);
     assert_eq!(reader.count(), 1);
@@ -272,7 +358,7 @@ proptest! {
             proptest::collection::vec("-1|-5|0|[1-9][0-9]{0,3}|x|1\\.5", 16..20), 1..30),
     ) {
         let lines: Vec<String> = rows.iter().map(|row| row.join("  ")).collect();
-        match read(&lines) {
+        match read_log(&lines) {
             Ok(log) => {
                 let skipped = log.complaints.lines_skipped();
                 prop_assert_eq!(log.jobs.len() as u64 + skipped, lines.len() as u64);
@@ -285,7 +371,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in "[-0-9 ;:x.\n]{0,300}") {
-        let _ = read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), Some(4));
-        let _ = read_swf(text.as_bytes(), LogReadSettings::refusing("a.swf"), None);
+        let _ = read_swf(text.as_bytes(), LogReadSettings::skipping_bad_lines("a.swf"), Some(4));
+        let _ = read_swf(text.as_bytes(), LogReadSettings::refusing_bad_lines("a.swf"), None);
     }
 }

@@ -72,8 +72,8 @@ pub(super) fn daily_prices(
     for place in CYCLE_START..CYCLE_START + BUCKETS {
         let middle = place as f64;
         let ends = (
-            cycle.cumulative(middle - 0.5),
-            cycle.cumulative(middle + 0.5),
+            cycle.cumulative_probability(middle - 0.5),
+            cycle.cumulative_probability(middle + 0.5),
         );
         if let (Some(before), Some(after)) = ends {
             prices[(place - 1) % BUCKETS] = after - before;

@@ -6,15 +6,15 @@ use super::super::GammaDistribution;
 use super::arrivals::{BUCKETS, daily_prices};
 use super::*;
 
-fn jobs(parameters: &LublinParameters, seed: u64, count: usize) -> Vec<GeneratedJob> {
+fn generate_jobs(parameters: &LublinParameters, seed: u64, count: usize) -> Vec<GeneratedJob> {
     let mut rng = StdRng::seed_from_u64(seed);
     LublinGenerator::new(parameters)
         .unwrap()
         .jobs(count, &mut rng)
 }
 
-fn typeless(seed: u64, count: usize) -> Vec<GeneratedJob> {
-    jobs(
+fn generate_typeless_jobs(seed: u64, count: usize) -> Vec<GeneratedJob> {
+    generate_jobs(
         &LublinParameters::Typeless(StreamParameters::typeless()),
         seed,
         count,
@@ -32,14 +32,14 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 #[test]
 fn the_share_of_serial_jobs_is_the_parameter() {
-    let jobs = typeless(1, 20_000);
+    let jobs = generate_typeless_jobs(1, 20_000);
     let serial = share(&jobs, |job| job.processors == 1);
     assert!((serial - 0.244).abs() < 0.015, "{serial}");
 }
 
 #[test]
 fn most_parallel_jobs_are_powers_of_two() {
-    let jobs = typeless(2, 20_000);
+    let jobs = generate_typeless_jobs(2, 20_000);
     let powers = share(&jobs, |job| {
         job.processors > 1 && job.processors.is_power_of_two()
     });
@@ -49,7 +49,7 @@ fn most_parallel_jobs_are_powers_of_two() {
 
 #[test]
 fn sizes_are_uniform_in_their_logarithm_below_the_bend() {
-    let jobs = typeless(3, 40_000);
+    let jobs = generate_typeless_jobs(3, 40_000);
     let parallel: Vec<_> = jobs
         .iter()
         .copied()
@@ -68,7 +68,7 @@ fn sizes_are_uniform_in_their_logarithm_below_the_bend() {
 fn the_mean_of_ln_run_time_is_that_of_the_two_gammas() {
     let mut all = StreamParameters::typeless();
     all.run_times.first_share_slope = 0.0;
-    let jobs = jobs(&LublinParameters::Typeless(all), 4, 20_000);
+    let jobs = generate_jobs(&LublinParameters::Typeless(all), 4, 20_000);
     let found = mean(jobs.iter().map(|job| job.run_time.as_secs_f64().ln()));
     let expected = 0.78 * 4.2 * 0.94 + 0.22 * 312.0 * 0.03;
     assert!(
@@ -79,7 +79,7 @@ fn the_mean_of_ln_run_time_is_that_of_the_two_gammas() {
 
 #[test]
 fn larger_jobs_run_longer() {
-    let jobs = typeless(5, 20_000);
+    let jobs = generate_typeless_jobs(5, 20_000);
     let ln_mean = |from: u32, to: u32| {
         let sized = jobs
             .iter()
@@ -92,7 +92,7 @@ fn larger_jobs_run_longer() {
 #[test]
 fn no_job_runs_beyond_the_limit_or_not_at_all() {
     let limit = LN_RUN_TIME_MAX.exp();
-    let times = jobs(&LublinParameters::default(), 6, 20_000);
+    let times = generate_jobs(&LublinParameters::default(), 6, 20_000);
     assert!(
         times
             .iter()
@@ -102,7 +102,7 @@ fn no_job_runs_beyond_the_limit_or_not_at_all() {
 
 #[test]
 fn the_daily_cycle_peaks_after_noon_and_rests_before_dawn() {
-    let jobs = typeless(7, 40_000);
+    let jobs = generate_typeless_jobs(7, 40_000);
     let hours = |from: u64, to: u64| {
         let in_hours = share(&jobs, |job| {
             (from..to).contains(&(job.submitted.0 / 3_600_000 % 24))
@@ -118,7 +118,7 @@ fn the_daily_cycle_peaks_after_noon_and_rests_before_dawn() {
 fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
     let all = StreamParameters::typeless();
     let prices = daily_prices(all.arrivals.daily_cycle).unwrap();
-    let jobs = typeless(8, 60_000);
+    let jobs = generate_typeless_jobs(8, 60_000);
     for (bucket, price) in prices.iter().enumerate() {
         let found = share(&jobs, |job| {
             job.submitted.0 / 1_800_000 % 48 == bucket as u64
@@ -160,7 +160,7 @@ fn the_mean_gap_is_that_of_the_gamma_whatever_the_cycle() {
         scale: 0.2,
     };
     all.arrivals.rush_to_all = 1.25;
-    let jobs = jobs(&LublinParameters::Typeless(all), 9, 60_000);
+    let jobs = generate_jobs(&LublinParameters::Typeless(all), 9, 60_000);
     let span = jobs.last().unwrap().submitted.as_secs_f64();
     let found = span / jobs.len() as f64;
     let expected = f64::powf(0.8, -25.0);
@@ -172,7 +172,7 @@ fn the_mean_gap_is_that_of_the_gamma_whatever_the_cycle() {
 
 #[test]
 fn the_typed_workload_mixes_both_types_and_is_in_order() {
-    let jobs = jobs(&LublinParameters::default(), 10, 10_000);
+    let jobs = generate_jobs(&LublinParameters::default(), 10, 10_000);
     assert!(
         jobs.windows(2)
             .all(|pair| pair[0].submitted <= pair[1].submitted)
@@ -196,7 +196,11 @@ fn the_load_knobs_move_the_load() {
     let load = |change: fn(&mut StreamParameters)| {
         let mut all = StreamParameters::typeless();
         change(&mut all);
-        approximate_load(&jobs(&LublinParameters::Typeless(all), 11, 8_000), 128).unwrap()
+        approximate_load(
+            &generate_jobs(&LublinParameters::Typeless(all), 11, 8_000),
+            128,
+        )
+        .unwrap()
     };
     let plain = load(|_| {});
     assert!(load(|all| all.arrivals.ln_gap.scale *= 0.9) > 1.3 * plain);
@@ -222,8 +226,14 @@ fn the_load_of_a_constant_workload_is_exact() {
 #[test]
 fn the_seed_decides_the_jobs() {
     let parameters = LublinParameters::default();
-    assert_eq!(jobs(&parameters, 12, 500), jobs(&parameters, 12, 500));
-    assert_ne!(jobs(&parameters, 12, 500), jobs(&parameters, 13, 500));
+    assert_eq!(
+        generate_jobs(&parameters, 12, 500),
+        generate_jobs(&parameters, 12, 500)
+    );
+    assert_ne!(
+        generate_jobs(&parameters, 12, 500),
+        generate_jobs(&parameters, 13, 500)
+    );
 }
 
 #[test]
@@ -255,7 +265,7 @@ proptest! {
     #[test]
     fn no_job_is_larger_than_the_machine(processors in 1_u32..5000, seed: u64) {
         let parameters = LublinParameters::default().for_system(processors);
-        for job in jobs(&parameters, seed, 200) {
+        for job in generate_jobs(&parameters, seed, 200) {
             prop_assert!((1..=processors).contains(&job.processors));
         }
     }

@@ -157,7 +157,7 @@ fn draw_smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usi
 }
 
 /// Returns the percentage of the jobs for each of `len` ranks from `first_rank` on.
-pub(super) fn shares(first_rank: usize, len: usize) -> Vec<f64> {
+pub(super) fn rank_shares(first_rank: usize, len: usize) -> Vec<f64> {
     (first_rank..first_rank + len).map(rank_share).collect()
 }
 

@@ -49,7 +49,7 @@ fn find_free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 
 
 /// Returns the percentage of the jobs for each of `len` estimates, in random order: the length of a
 /// rare estimate does not tell how rare it is.
-pub(super) fn shares(len: usize, rng: &mut impl Rng) -> Vec<f64> {
+pub(super) fn tail_shares(len: usize, rng: &mut impl Rng) -> Vec<f64> {
     let ranks = HEAD_LEN + 1..=HEAD_LEN + len;
     let mut shares: Vec<f64> = ranks
         .map(|rank| 795.6 * (rank as f64).powf(-2.267))

@@ -10,7 +10,7 @@ fn rng(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-fn draw(jobs: u64, seed: u64) -> Vec<EstimateCount> {
+fn draw_counts_of(jobs: u64, seed: u64) -> Vec<EstimateCount> {
     EstimateModel::new(jobs, HOURS_18)
         .draw_counts(&mut rng(seed))
         .unwrap()
@@ -30,13 +30,13 @@ fn the_number_of_distinct_estimates_follows_the_curve() {
     assert_eq!([0, 110, 5_500, 1_000_000].map(count), [0, 15, 63, 565]);
     assert_eq!(DistinctEstimatesRule::PowerLaw.count_distinct(10_000), 101);
     for jobs in [20, 200, 1_000, 10_000, 70_000] {
-        assert_eq!(draw(jobs, 1).len() as u64, count(jobs));
+        assert_eq!(draw_counts_of(jobs, 1).len() as u64, count(jobs));
     }
 }
 
 #[test]
 fn the_longest_estimate_is_the_most_popular() {
-    let counts = draw(10_000, 2);
+    let counts = draw_counts_of(10_000, 2);
     let top = counts.iter().max_by_key(|count| count.jobs).unwrap();
     assert_eq!(top.estimate, HOURS_18);
     // 89 percent less the fitted shares of ranks 2 to 20.
@@ -49,7 +49,10 @@ fn the_longest_estimate_is_the_most_popular() {
 
 #[test]
 fn twenty_estimates_cover_89_percent_of_the_jobs() {
-    let mut counts: Vec<u64> = draw(70_000, 3).iter().map(|count| count.jobs).collect();
+    let mut counts: Vec<u64> = draw_counts_of(70_000, 3)
+        .iter()
+        .map(|count| count.jobs)
+        .collect();
     counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
     let head = counts[..HEAD_LEN].iter().sum::<u64>() as f64 / 700.0;
     assert!((88.0..91.5).contains(&head), "{head} percent");
@@ -235,7 +238,7 @@ fn jobs_longer_than_the_estimates_are_refused() {
 #[test]
 fn the_seed_decides_estimates_and_assignment() {
     let all = |seed| {
-        let drawn = draw(500, seed);
+        let drawn = draw_counts_of(500, seed);
         let run_times = vec![minutes(1); 500];
         (
             assign_estimates(&drawn, &run_times, &mut rng(seed)).unwrap(),
@@ -291,7 +294,7 @@ proptest! {
         percent in proptest::collection::vec(0_u64..=100, 1..400),
         seed: u64,
     ) {
-        let drawn = draw(percent.len() as u64, seed);
+        let drawn = draw_counts_of(percent.len() as u64, seed);
         let mut multiset: Vec<DurationMs> =
             drawn.iter().flat_map(|count| (0..count.jobs).map(|_| count.estimate)).collect();
         let run_times: Vec<DurationMs> =

@@ -32,7 +32,7 @@ struct ProcessorGain {
 }
 
 impl ProcessorGain {
-    fn helps(&self, job: &QueuedBatchJob) -> bool {
+    fn helps_job(&self, job: &QueuedBatchJob) -> bool {
         let needed = i64::from(job.processors);
         self.before < needed && needed <= self.since && self.from < job.start.0
     }
@@ -77,7 +77,7 @@ impl ProcessorGains {
 
     /// Returns the span that covers every gain that helps the job.
     fn helpful_span(&self, job: &QueuedBatchJob) -> Option<(u64, u64)> {
-        let helpful = self.list.iter().filter(|gain| gain.helps(job));
+        let helpful = self.list.iter().filter(|gain| gain.helps_job(job));
         helpful
             .map(|gain| (gain.from, gain.to))
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -197,7 +197,7 @@ impl QueueReservations {
             self.profile.add_change(0, end.0, -i64::from(processors));
         }
         let mut from = 0;
-        while let Some((position, job)) = queue.next(from) {
+        while let Some((position, job)) = queue.next_job(from) {
             self.place_job(queue, position, &job, now);
             from = position + 1;
         }
@@ -234,7 +234,7 @@ impl QueueReservations {
         let mut gains = std::mem::take(&mut self.gains);
         while !gains.list.is_empty() {
             let mut from = 0;
-            while let Some((position, job)) = queue.next_where(from, |l| gains.may_help(l))
+            while let Some((position, job)) = queue.next_job_where(from, |l| gains.may_help(l))
                 && position < placed
             {
                 from = position + 1;

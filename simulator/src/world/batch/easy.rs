@@ -21,7 +21,7 @@ pub(super) struct EasyShadow {
 
 impl EasyShadow {
     /// Computes the shadow of a head that needs `processors`, of which `idle` are free now.
-    pub(super) fn of(processors: u32, idle: u32, running: &RunningBatchJobs) -> Self {
+    pub(super) fn of_queue_head(processors: u32, idle: u32, running: &RunningBatchJobs) -> Self {
         let mut free = idle;
         let mut time = None;
         for (end, freed) in running.expected_ends() {
@@ -47,7 +47,7 @@ impl EasyShadow {
 
     /// Returns true if a job may overtake the head: it fits now, and either ends by the shadow time
     /// or takes only what the head leaves.
-    pub(super) fn admits(&self, least: &LeastNeeds, idle: u32, now: Timestamp) -> bool {
+    pub(super) fn may_overtake(&self, least: &LeastNeeds, idle: u32, now: Timestamp) -> bool {
         least.processors <= idle
             && (now + least.estimate <= self.time || least.processors <= self.extra)
     }

@@ -243,22 +243,22 @@ impl BatchSystem {
     }
 
     /// Returns the number of jobs that wait.
-    pub fn queued(&self) -> usize {
+    pub fn queued_count(&self) -> usize {
         self.queue.len()
     }
 
     /// Returns the number of jobs that run.
-    pub fn running(&self) -> usize {
+    pub fn running_count(&self) -> usize {
         self.running.len()
     }
 
     /// Returns the processors that are free on nodes that are up.
-    pub fn idle(&self) -> u32 {
+    pub fn idle_processors(&self) -> u32 {
         self.nodes.idle()
     }
 
     /// Returns the processors that running jobs hold.
-    pub fn used(&self) -> u32 {
+    pub fn used_processors(&self) -> u32 {
         self.running.used()
     }
 
@@ -269,7 +269,9 @@ impl BatchSystem {
 
     /// Returns true if the job waits and none waits before it.
     pub fn heads_queue(&self, id: LrmJobId) -> bool {
-        self.queue.next(0).is_some_and(|(_, head)| head.id == id)
+        self.queue
+            .next_job(0)
+            .is_some_and(|(_, head)| head.id == id)
     }
 
     /// Returns true if the job runs.
@@ -318,7 +320,7 @@ impl BatchSystem {
             estimate,
             ..
         } = *self.queue.get(position)?;
-        let shares = self.nodes.take(processors)?;
+        let shares = self.nodes.take_processors(processors)?;
         self.queue.remove(position);
         let expected_end = now + estimate;
         self.running.insert(
@@ -335,7 +337,7 @@ impl BatchSystem {
 
     fn start_in_order(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let mut started = Vec::new();
-        while let Some((head, _)) = self.queue.next(0)
+        while let Some((head, _)) = self.queue.next_job(0)
             && let Some(id) = self.start_at_position(head, now)
         {
             started.push(id);
@@ -346,18 +348,19 @@ impl BatchSystem {
     fn schedule_easy(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         self.running.move_overrun_ends(now);
         let mut started = self.start_in_order(now);
-        let Some((mut from, head)) = self.queue.next(0) else {
+        let Some((mut from, head)) = self.queue.next_job(0) else {
             self.plan = DisciplineState::Easy(None);
             return started;
         };
-        let mut shadow = EasyShadow::of(head.processors, self.nodes.idle(), &self.running);
+        let mut shadow =
+            EasyShadow::of_queue_head(head.processors, self.nodes.idle(), &self.running);
         self.plan = DisciplineState::Easy(Some((head.id, shadow)));
         while self.nodes.idle() > 0 {
             let idle = self.nodes.idle();
             let Some((position, job)) = self
                 .queue
-                .next_where(from + 1, |least: &queue::LeastNeeds| {
-                    shadow.admits(least, idle, now)
+                .next_job_where(from + 1, |least: &queue::LeastNeeds| {
+                    shadow.may_overtake(least, idle, now)
                 })
             else {
                 break;
@@ -377,7 +380,8 @@ impl BatchSystem {
         }
         let mut started = Vec::new();
         let mut from = 0;
-        while let Some((position, _)) = self.queue.next_where(from, |least| least.start <= now) {
+        while let Some((position, _)) = self.queue.next_job_where(from, |least| least.start <= now)
+        {
             started.extend(self.start_at_position(position, now));
             from = position + 1;
         }

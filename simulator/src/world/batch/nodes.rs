@@ -54,7 +54,7 @@ impl NodePool {
     }
 
     /// Takes processors on the lowest free nodes; `None` if too few are idle.
-    pub(super) fn take(&mut self, processors: u32) -> Option<Vec<NodeShare>> {
+    pub(super) fn take_processors(&mut self, processors: u32) -> Option<Vec<NodeShare>> {
         if processors > self.idle {
             return None;
         }
@@ -78,7 +78,7 @@ impl NodePool {
         Some(shares)
     }
 
-    /// Returns shares taken by [`NodePool::take`].
+    /// Returns shares taken by [`NodePool::take_processors`].
     pub(super) fn return_shares(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.set_free(

@@ -24,11 +24,11 @@ struct ProfileStretch {
 impl ProfileStretch {
     fn new(steps: Vec<ProfileStep>) -> Self {
         let mut stretch = Self { steps, most: 0 };
-        stretch.find_most();
+        stretch.update_most();
         stretch
     }
 
-    fn find_most(&mut self) {
+    fn update_most(&mut self) {
         self.most = self
             .steps
             .iter()
@@ -83,7 +83,7 @@ impl FreeProcessorProfile {
                     step.free += change;
                 }
             }
-            stretch.find_most();
+            stretch.update_most();
         }
         self.join_at(to);
         self.join_at(from);
@@ -155,7 +155,7 @@ impl FreeProcessorProfile {
             .saturating_sub(1);
         if passed > 0 {
             stretch.steps.drain(..passed);
-            stretch.find_most();
+            stretch.update_most();
         }
     }
 
@@ -177,7 +177,7 @@ impl FreeProcessorProfile {
         steps.insert(place, ProfileStep { at, free });
         if steps.len() > STRETCH_MAX {
             let rest = steps.split_off(STRETCH_MAX / 2);
-            self.stretches[index].find_most();
+            self.stretches[index].update_most();
             self.stretches.insert(index + 1, ProfileStretch::new(rest));
         }
     }
@@ -202,7 +202,7 @@ impl FreeProcessorProfile {
         if stretch.steps.is_empty() {
             self.stretches.remove(index);
         } else {
-            stretch.find_most();
+            stretch.update_most();
         }
     }
 }

@@ -121,13 +121,13 @@ impl BatchQueue {
     }
 
     /// Returns the first job at or after `from`.
-    pub(super) fn next(&self, from: usize) -> Option<(usize, QueuedBatchJob)> {
-        self.next_where(from, |_| true)
+    pub(super) fn next_job(&self, from: usize) -> Option<(usize, QueuedBatchJob)> {
+        self.next_job_where(from, |_| true)
     }
 
     /// Returns the first job at or after `from` that satisfies `wanted`. For the least of a group,
     /// `wanted` must hold whenever it holds for a member.
-    pub(super) fn next_where(
+    pub(super) fn next_job_where(
         &self,
         from: usize,
         wanted: impl Fn(&LeastNeeds) -> bool,

@@ -48,7 +48,7 @@ struct ChannelRest {
 
 impl ChannelRest {
     /// Returns an equal share for each flow, if there are flows left.
-    fn share(&self) -> Option<FlowRate> {
+    fn equal_share(&self) -> Option<FlowRate> {
         self.capacity.checked_div(self.flows)
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn fair_rates(
     let mut limits: BTreeSet<(FlowRate, FlowId)> = limits.collect();
     let shares = rests
         .iter()
-        .filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
+        .filter_map(|(channel, rest)| Some((rest.equal_share()?, *channel)));
     let mut shares: BTreeSet<(FlowRate, ChannelIndex)> = shares.collect();
     let mut rates = Vec::with_capacity(rising.len());
     while !rising.is_empty() {
@@ -113,10 +113,11 @@ pub(super) fn fair_rates(
             }
             for channel in &sharer.crosses {
                 if let Some(rest) = rests.get_mut(channel) {
-                    rest.share().map(|share| shares.remove(&(share, *channel)));
+                    rest.equal_share()
+                        .map(|share| shares.remove(&(share, *channel)));
                     rest.capacity -= rate;
                     rest.flows -= 1;
-                    shares.extend(rest.share().map(|share| (share, *channel)));
+                    shares.extend(rest.equal_share().map(|share| (share, *channel)));
                 }
             }
         }

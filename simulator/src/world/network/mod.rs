@@ -149,7 +149,7 @@ impl SimulatedNetwork {
             let channel = link.channel;
             self.set_channel_capacity(channel, capacity, now);
         } else {
-            let channel = self.new_channel(capacity);
+            let channel = self.add_channel(capacity);
             self.links.insert(key, SimulatedLink { channel, latency });
         }
     }
@@ -177,7 +177,7 @@ impl SimulatedNetwork {
         match self.up_links.get(site).copied() {
             Some(channel) => self.set_channel_capacity(channel, capacity, now),
             None => {
-                let channel = self.new_channel(capacity);
+                let channel = self.add_channel(capacity);
                 self.up_links.insert(site.clone(), channel);
             }
         }
@@ -189,7 +189,7 @@ impl SimulatedNetwork {
         match self.down_links.get(site).copied() {
             Some(channel) => self.set_channel_capacity(channel, capacity, now),
             None => {
-                let channel = self.new_channel(capacity);
+                let channel = self.add_channel(capacity);
                 self.down_links.insert(site.clone(), channel);
             }
         }
@@ -199,7 +199,7 @@ impl SimulatedNetwork {
     ///
     /// # Errors
     /// Fails if there is no such link, or the number is in use; nothing starts then.
-    pub fn start(
+    pub fn start_flow(
         &mut self,
         id: FlowId,
         from: &SiteName,
@@ -247,12 +247,13 @@ impl SimulatedNetwork {
     }
 
     /// Ends a transfer and returns the bytes that had arrived; `None` if it is unknown.
-    pub fn stop(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
+    pub fn stop_flow(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
         let now = self.advance_to(now);
         if let Some(at) = self.completed.iter().position(|(known, _)| *known == id) {
             return Some(self.completed.remove(at).1);
         }
-        self.remove(id, now).map(|flow| flow.bytes_done_at(now))
+        self.remove_flow(id, now)
+            .map(|flow| flow.bytes_done_at(now))
     }
 
     /// Returns the bytes that have arrived by `now`; `None` if the flow is unknown.
@@ -265,20 +266,21 @@ impl SimulatedNetwork {
     }
 
     /// Returns the capacity of a link; `None` if there is none.
-    pub fn capacity(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
+    pub fn link_capacity(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         let channel = self.find_link(from, to).ok()?.channel;
         Some(fairness::to_bandwidth(self.channels[channel].capacity))
     }
 
     /// Returns the time that the first bit takes over a link; `None` if there is none, or it is
     /// cut.
-    pub fn latency(&self, from: &SiteName, to: &SiteName) -> Option<DurationMs> {
-        self.capacity(from, to).filter(|capacity| capacity.0 > 0)?;
+    pub fn link_latency(&self, from: &SiteName, to: &SiteName) -> Option<DurationMs> {
+        self.link_capacity(from, to)
+            .filter(|capacity| capacity.0 > 0)?;
         self.find_link(from, to).ok().map(|link| link.latency)
     }
 
     /// Returns the bandwidth that a flow has now, rounded down; `None` if it is unknown.
-    pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
+    pub fn flow_rate(&self, id: FlowId) -> Option<BitsPerSecond> {
         Some(fairness::to_bandwidth(self.flows.get(&id)?.rate))
     }
 
@@ -312,7 +314,7 @@ impl SimulatedNetwork {
         })
     }
 
-    fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelIndex {
+    fn add_channel(&mut self, capacity: BitsPerSecond) -> ChannelIndex {
         self.channels.push(SharedChannel {
             capacity: fairness::to_rate(capacity),
             flows: BTreeSet::new(),
@@ -338,7 +340,7 @@ impl SimulatedNetwork {
             && end <= now
         {
             self.latest = self.latest.max(end);
-            if let Some(flow) = self.remove(id, end) {
+            if let Some(flow) = self.remove_flow(id, end) {
                 self.completed.push((id, flow.bytes));
             }
         }
@@ -346,7 +348,7 @@ impl SimulatedNetwork {
         self.latest
     }
 
-    fn remove(&mut self, id: FlowId, now: Timestamp) -> Option<NetworkFlow> {
+    fn remove_flow(&mut self, id: FlowId, now: Timestamp) -> Option<NetworkFlow> {
         let flow = self.flows.remove(&id)?;
         if let Some(end) = flow.completion_time() {
             self.ends.remove(&(end, id));

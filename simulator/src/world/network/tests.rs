@@ -36,7 +36,7 @@ enum NetworkChange {
     },
 }
 
-fn changes() -> impl Strategy<Value = Vec<(u64, NetworkChange)>> {
+fn any_changes() -> impl Strategy<Value = Vec<(u64, NetworkChange)>> {
     let at = || 0..SITES.len();
     let start = (
         at(),
@@ -55,7 +55,7 @@ fn changes() -> impl Strategy<Value = Vec<(u64, NetworkChange)>> {
 }
 
 /// All pairs of sites linked; two sites with an up-link, two with a down-link.
-fn network() -> SimulatedNetwork {
+fn linked_network() -> SimulatedNetwork {
     let mut network = SimulatedNetwork::new();
     let now = Timestamp(0);
     for from in 0..SITES.len() {
@@ -71,7 +71,7 @@ fn network() -> SimulatedNetwork {
     network
 }
 
-fn apply(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: Timestamp) {
+fn apply_change(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: Timestamp) {
     match *change {
         NetworkChange::Start {
             from,
@@ -79,7 +79,7 @@ fn apply(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: T
             bytes,
             limit,
         } => network
-            .start(
+            .start_flow(
                 FlowId(id),
                 &site(from),
                 &site(to),
@@ -88,7 +88,7 @@ fn apply(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: T
                 now,
             )
             .unwrap(),
-        NetworkChange::Stop { id } => drop(network.stop(FlowId(id), now)),
+        NetworkChange::Stop { id } => drop(network.stop_flow(FlowId(id), now)),
         NetworkChange::SetCapacity { from, to, capacity } => {
             network
                 .set_capacity(&site(from), &site(to), BitsPerSecond(capacity), now)
@@ -101,21 +101,21 @@ fn apply(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: T
 }
 
 /// Plays the changes; `look` sees the network after each.
-fn play(
+fn play_changes(
     changes: &[(u64, NetworkChange)],
     mut look: impl FnMut(&mut SimulatedNetwork, Timestamp),
 ) -> SimulatedNetwork {
-    let mut network = network();
+    let mut network = linked_network();
     let mut now = Timestamp(0);
     for (id, (gap, change)) in changes.iter().enumerate() {
         now = now + DurationMs(*gap);
-        apply(&mut network, id as u64, change, now);
+        apply_change(&mut network, id as u64, change, now);
         look(&mut network, now);
     }
     network
 }
 
-fn used(network: &SimulatedNetwork, channel: usize) -> u128 {
+fn used_rate(network: &SimulatedNetwork, channel: usize) -> u128 {
     network.channels[channel]
         .flows
         .iter()
@@ -125,13 +125,13 @@ fn used(network: &SimulatedNetwork, channel: usize) -> u128 {
 
 proptest! {
     #[test]
-    fn no_channel_and_no_flow_goes_beyond_its_limit(changes in changes()) {
-        play(&changes, |network, _| {
+    fn no_channel_and_no_flow_goes_beyond_its_limit(changes in any_changes()) {
+        play_changes(&changes, |network, _| {
             for (id, sharer) in &network.sharers {
                 assert!(sharer.limit.is_none_or(|limit| network.flows[id].rate <= limit));
             }
             for (at, channel) in network.channels.iter().enumerate() {
-                assert!(used(network, at) <= channel.capacity);
+                assert!(used_rate(network, at) <= channel.capacity);
             }
         });
     }
@@ -140,15 +140,15 @@ proptest! {
     /// limit, or crosses a full channel on which no flow has more. A rate is
     /// rounded down by less than one unit for each flow of the channel.
     #[test]
-    fn no_flow_can_get_more_but_from_one_that_has_no_more_than_it(changes in changes()) {
-        play(&changes, |network, _| {
+    fn no_flow_can_get_more_but_from_one_that_has_no_more_than_it(changes in any_changes()) {
+        play_changes(&changes, |network, _| {
             for (id, sharer) in &network.sharers {
                 let rate = network.flows[id].rate;
                 let held_back = sharer.crosses.iter().any(|at| {
                     let channel = &network.channels[*at];
                     let slack = channel.flows.len() as u128;
                     let most = channel.flows.iter().map(|id| network.flows[id].rate).max();
-                    used(network, *at) + slack > channel.capacity
+                    used_rate(network, *at) + slack > channel.capacity
                         && most.is_some_and(|most| most <= rate + slack)
                 });
                 assert!(held_back || sharer.limit == Some(rate), "flow {id} could have more");
@@ -157,8 +157,8 @@ proptest! {
     }
 
     #[test]
-    fn rates_of_the_affected_flows_alone_are_the_rates_of_all_shared_anew(changes in changes()) {
-        play(&changes, |network, _| {
+    fn rates_of_the_affected_flows_alone_are_the_rates_of_all_shared_anew(changes in any_changes()) {
+        play_changes(&changes, |network, _| {
             let all: Vec<usize> = (0..network.channels.len()).collect();
             let anew = super::fairness::fair_rates(&network.channels, &network.sharers, &all);
             let anew: BTreeMap<FlowId, u128> = anew.into_iter().collect();
@@ -168,9 +168,9 @@ proptest! {
     }
 
     #[test]
-    fn bytes_arrive_once_and_never_faster_than_the_rates(changes in changes()) {
+    fn bytes_arrive_once_and_never_faster_than_the_rates(changes in any_changes()) {
         let mut before: BTreeMap<FlowId, (Timestamp, u64, u128)> = BTreeMap::new();
-        play(&changes, |network, now| {
+        play_changes(&changes, |network, now| {
             for (id, flow) in &network.flows {
                 let done = flow.bytes_done_at(now).0;
                 assert!(done <= flow.bytes.0);
@@ -184,10 +184,10 @@ proptest! {
     }
 
     #[test]
-    fn every_flow_completes_at_the_time_foretold_once_all_links_are_up(changes in changes()) {
+    fn every_flow_completes_at_the_time_foretold_once_all_links_are_up(changes in any_changes()) {
         let started = |(_, change): &&(u64, NetworkChange)| matches!(change, NetworkChange::Start { .. });
         let mut gone: Vec<FlowId> = Vec::new();
-        let mut network = play(&changes, |network, now| gone.extend(network.take_completed(now)));
+        let mut network = play_changes(&changes, |network, now| gone.extend(network.take_completed(now)));
         let now = network.latest;
         for at in 0..SITES.len() {
             network.set_up_link(&site(at), BitsPerSecond(1_000_000), now);
@@ -218,7 +218,7 @@ proptest! {
         let capacity = BitsPerSecond(capacity);
         let latency = DurationMs(latency);
         network.set_link(&site(0), &site(1), capacity, latency, Timestamp(0));
-        network.start(FlowId(1), &site(0), &site(1), Bytes(bytes), None, Timestamp(5)).unwrap();
+        network.start_flow(FlowId(1), &site(0), &site(1), Bytes(bytes), None, Timestamp(5)).unwrap();
         let time = latency + Bytes(bytes).transfer_time(capacity).unwrap();
         prop_assert_eq!(network.next_completion(), Some((Timestamp(5) + time, FlowId(1))));
     }
@@ -236,19 +236,19 @@ fn one_link(capacity: u64) -> SimulatedNetwork {
     network
 }
 
-fn start(network: &mut SimulatedNetwork, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
+fn start_flow(network: &mut SimulatedNetwork, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
     let limit = limit.map(BitsPerSecond);
     let from = site(0);
     let to = site(1);
     network
-        .start(FlowId(id), &from, &to, Bytes(bytes), limit, Timestamp(now))
+        .start_flow(FlowId(id), &from, &to, Bytes(bytes), limit, Timestamp(now))
         .unwrap();
 }
 
 #[test]
 fn a_cut_link_keeps_what_has_arrived_and_goes_on_when_restored() {
     let mut network = one_link(8000);
-    start(&mut network, 1, 10_000, None, 0);
+    start_flow(&mut network, 1, 10_000, None, 0);
     let set = |network: &mut SimulatedNetwork, capacity, now| {
         network
             .set_capacity(&site(0), &site(1), BitsPerSecond(capacity), Timestamp(now))
@@ -270,18 +270,18 @@ fn a_cut_link_keeps_what_has_arrived_and_goes_on_when_restored() {
 #[test]
 fn what_a_limited_flow_leaves_goes_to_the_others() {
     let mut network = one_link(9000);
-    start(&mut network, 1, 10_000, Some(1000), 0);
-    start(&mut network, 2, 10_000, None, 0);
-    start(&mut network, 3, 10_000, None, 0);
-    let rates = [1, 2, 3].map(|id| network.rate(FlowId(id)).unwrap().0);
+    start_flow(&mut network, 1, 10_000, Some(1000), 0);
+    start_flow(&mut network, 2, 10_000, None, 0);
+    start_flow(&mut network, 3, 10_000, None, 0);
+    let rates = [1, 2, 3].map(|id| network.flow_rate(FlowId(id)).unwrap().0);
     assert_eq!(rates, [1000, 4000, 4000]);
 }
 
 #[test]
 fn the_end_of_a_flow_speeds_up_the_others_even_if_it_is_fetched_late() {
     let mut network = one_link(8000);
-    start(&mut network, 1, 1000, None, 0);
-    start(&mut network, 2, 3000, None, 0);
+    start_flow(&mut network, 1, 1000, None, 0);
+    start_flow(&mut network, 2, 3000, None, 0);
     assert_eq!(
         network.next_completion(),
         Some((Timestamp(2000), FlowId(1)))
@@ -295,18 +295,21 @@ fn the_end_of_a_flow_speeds_up_the_others_even_if_it_is_fetched_late() {
 #[test]
 fn a_stopped_flow_returns_its_bytes_and_is_forgotten() {
     let mut network = one_link(8000);
-    start(&mut network, 1, 10_000, None, 0);
-    assert_eq!(network.stop(FlowId(1), Timestamp(2500)), Some(Bytes(2500)));
-    assert_eq!(network.stop(FlowId(1), Timestamp(2500)), None);
+    start_flow(&mut network, 1, 10_000, None, 0);
+    assert_eq!(
+        network.stop_flow(FlowId(1), Timestamp(2500)),
+        Some(Bytes(2500))
+    );
+    assert_eq!(network.stop_flow(FlowId(1), Timestamp(2500)), None);
     assert_eq!(network.next_completion(), None);
 }
 
 #[test]
 fn a_flow_over_no_link_or_with_a_known_number_is_refused() {
     let mut network = one_link(8000);
-    start(&mut network, 1, 10_000, None, 0);
+    start_flow(&mut network, 1, 10_000, None, 0);
     let mut again = |from, to| {
-        network.start(
+        network.start_flow(
             FlowId(1),
             &site(from),
             &site(to),
@@ -321,7 +324,7 @@ fn a_flow_over_no_link_or_with_a_known_number_is_refused() {
     );
     let mut other = one_link(8000);
     assert_eq!(
-        other.start(FlowId(2), &site(1), &site(0), Bytes(1), None, Timestamp(0)),
+        other.start_flow(FlowId(2), &site(1), &site(0), Bytes(1), None, Timestamp(0)),
         Err(NetworkError::NoLink {
             from: site(1),
             to: site(0)

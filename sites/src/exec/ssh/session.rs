@@ -146,13 +146,13 @@ impl SshSession {
             }
             let _ = child.start_kill();
             let _ = child.wait().await;
-            served.fail_waiting().await;
+            served.fail_waiting_requests().await;
         });
         Ok(Self(shared))
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.0.under_way().heard.is_some()
+        self.0.lock_unanswered().heard.is_some()
     }
 
     /// Ends the session. Whether what is under way was done stays unknown.
@@ -171,38 +171,38 @@ impl SshSession {
             let why = "what was asked before is not answered yet".to_owned();
             return Err(ExecError::NotStarted(why));
         };
-        let (id, answer) = shared.enlist(&command)?;
+        let (id, answer) = shared.enqueue_request(&command)?;
         // The permit comes back with the answer.
         turn.forget();
         let asked_at = Instant::now();
         match tokio::time::timeout_at(until, answer).await {
             Ok(Ok(answered)) => answered,
             Ok(Err(_)) => Err(ExecError::PerhapsDone("the connection is gone".to_owned())),
-            Err(_) => Err(shared.give_up(id, asked_at)),
+            Err(_) => Err(shared.give_up_request(id, asked_at)),
         }
     }
 }
 
 impl SshSessionState {
-    fn under_way(&self) -> MutexGuard<'_, UnansweredRequests> {
+    fn lock_unanswered(&self) -> MutexGuard<'_, UnansweredRequests> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a request on its way, for a caller that has a permit.
-    fn enlist(
+    fn enqueue_request(
         &self,
         command: &ExecCommand,
     ) -> Result<(u64, oneshot::Receiver<Result<CommandOutput, ExecError>>), ExecError> {
         let (send, answer) = oneshot::channel();
-        let mut under_way = self.under_way();
+        let mut under_way = self.lock_unanswered();
         if under_way.heard.is_none() {
-            return Err(lost_connection());
+            return Err(lost_connection_error());
         }
         under_way.last_id += 1;
         let id = under_way.last_id;
-        let slot = under_way.free.pop().ok_or_else(lost_connection)?;
+        let slot = under_way.free.pop().ok_or_else(lost_connection_error)?;
         let text = match &command.work {
             ProgramOrScript::Script { text, .. } => Some(text.clone()),
             ProgramOrScript::Program(_) => None,
@@ -220,13 +220,15 @@ impl SshSessionState {
                 answer: send,
             },
         );
-        self.requests.send(frame).map_err(|_| lost_connection())?;
+        self.requests
+            .send(frame)
+            .map_err(|_| lost_connection_error())?;
         Ok((id, answer))
     }
 
     /// Marks that the bytes of a request are about to be sent; `false` if nobody waits any more.
     fn mark_sent(&self, id: u64) -> bool {
-        let mut under_way = self.under_way();
+        let mut under_way = self.lock_unanswered();
         under_way
             .waiting
             .get_mut(&id)
@@ -236,7 +238,7 @@ impl SshSessionState {
 
     fn deliver_answer(&self, told: SshAnswer) -> Option<()> {
         let SshAnswer { id, code, stdout } = told;
-        let mut under_way = self.under_way();
+        let mut under_way = self.lock_unanswered();
         let waiting = under_way.waiting.remove(&id)?;
         under_way.free.push(waiting.slot);
         under_way.heard = Some(Instant::now());
@@ -271,8 +273,8 @@ impl SshSessionState {
     }
 
     /// Gives up a request. A session that has been silent since then is dead, and is ended.
-    fn give_up(&self, id: u64, since: Instant) -> ExecError {
-        let mut under_way = self.under_way();
+    fn give_up_request(&self, id: u64, since: Instant) -> ExecError {
+        let mut under_way = self.lock_unanswered();
         let silent = under_way.heard.is_some_and(|heard| heard < since);
         let unsent = under_way
             .waiting
@@ -294,9 +296,9 @@ impl SshSessionState {
     }
 
     /// Fails all requests that wait, because the session has ended.
-    async fn fail_waiting(&self) {
+    async fn fail_waiting_requests(&self) {
         let waiting = {
-            let mut under_way = self.under_way();
+            let mut under_way = self.lock_unanswered();
             under_way.heard = None;
             std::mem::take(&mut under_way.waiting)
         };
@@ -315,7 +317,7 @@ impl SshSessionState {
     }
 }
 
-fn lost_connection() -> ExecError {
+fn lost_connection_error() -> ExecError {
     ExecError::NotStarted("the connection is gone".to_owned())
 }
 
@@ -386,20 +388,20 @@ fn encode_request(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     let first = format!("{verb} {id} {slot} {seconds} {variables} {count} {max} {length}\n");
     let mut frame = first.into_bytes();
     for (name, content) in &command.environment {
-        push_value(
+        push_counted_value(
             &mut frame,
             &[name.as_bytes(), b"=", content.as_bytes()].concat(),
         );
     }
     words
         .iter()
-        .for_each(|word| push_value(&mut frame, word.as_bytes()));
+        .for_each(|word| push_counted_value(&mut frame, word.as_bytes()));
     frame.extend_from_slice(&command.input);
     frame
 }
 
 /// Appends a value behind its number of lines: no byte in it can be taken for something else.
-fn push_value(frame: &mut Vec<u8>, bytes: &[u8]) {
+fn push_counted_value(frame: &mut Vec<u8>, bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     frame.extend_from_slice(format!("{lines}\n").as_bytes());
     frame.extend_from_slice(bytes);

@@ -34,12 +34,12 @@ impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
     /// Reads the next answer; `None` at the end, and if it cannot be read.
     pub(super) async fn next_answer(&mut self) -> Option<SshAnswer> {
         match self.lane {
-            CommandChannel::Control => self.read_counted().await,
-            CommandChannel::Bulk => self.read_delimited().await,
+            CommandChannel::Control => self.read_counted_answer().await,
+            CommandChannel::Bulk => self.read_delimited_answer().await,
         }
     }
 
-    async fn read_counted(&mut self) -> Option<SshAnswer> {
+    async fn read_counted_answer(&mut self) -> Option<SshAnswer> {
         let mut line = Vec::new();
         (&mut self.from)
             .take(LINE_MAX)
@@ -49,7 +49,7 @@ impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
         let line = std::str::from_utf8(&line).ok()?.strip_suffix('\n')?;
         let mut words = line.strip_prefix("answer ")?.split(' ');
         let id = words.next()?.parse().ok()?;
-        let code = parse_code(words.next()?)?;
+        let code = parse_exit_code(words.next()?)?;
         let length = words
             .next()?
             .parse()
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
         Some(SshAnswer { id, code, stdout })
     }
 
-    async fn read_delimited(&mut self) -> Option<SshAnswer> {
+    async fn read_delimited_answer(&mut self) -> Option<SshAnswer> {
         let mark = format!("\n{} ", self.nonce).into_bytes();
         let mut all = Vec::new();
         loop {
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
                     all.truncate(at);
                     let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
                     let id = id.parse().ok()?;
-                    let code = parse_code(last)?;
+                    let code = parse_exit_code(last)?;
                     return Some(SshAnswer {
                         id,
                         code,
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
     clippy::option_option,
     reason = "the outer one is about whether it could be read"
 )]
-fn parse_code(word: &str) -> Option<Option<i32>> {
+fn parse_exit_code(word: &str) -> Option<Option<i32>> {
     if word == "long" {
         Some(None)
     } else {
@@ -116,7 +116,7 @@ fn parse_code(word: &str) -> Option<Option<i32>> {
 mod tests {
     use super::*;
 
-    async fn all(lane: CommandChannel, text: &[u8]) -> Vec<SshAnswer> {
+    async fn read_all_answers(lane: CommandChannel, text: &[u8]) -> Vec<SshAnswer> {
         let mut answers =
             SshAnswerReader::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
         let mut told = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
         told
     }
 
-    fn told(id: u64, code: Option<i32>, stdout: &[u8]) -> SshAnswer {
+    fn make_answer(id: u64, code: Option<i32>, stdout: &[u8]) -> SshAnswer {
         SshAnswer {
             id,
             code,
@@ -138,13 +138,16 @@ mod tests {
     async fn answers_are_taken_by_their_length_whatever_is_in_them() {
         let text = b"answer 7 0 12\nanswer 8 0 0answer 9 137 0\nanswer 2 long 0\nnoise\n";
         let expected = [
-            told(7, Some(0), b"answer 8 0 0"),
-            told(9, Some(137), b""),
-            told(2, None, b""),
+            make_answer(7, Some(0), b"answer 8 0 0"),
+            make_answer(9, Some(137), b""),
+            make_answer(2, None, b""),
         ];
-        assert_eq!(all(CommandChannel::Control, text).await, expected);
         assert_eq!(
-            all(CommandChannel::Control, b"answer 1 0 9\nshort").await,
+            read_all_answers(CommandChannel::Control, text).await,
+            expected
+        );
+        assert_eq!(
+            read_all_answers(CommandChannel::Control, b"answer 1 0 9\nshort").await,
             []
         );
     }
@@ -153,9 +156,12 @@ mod tests {
     async fn contents_end_with_the_mark_and_may_hold_what_looks_like_it() {
         let text = b"a\0b\nN\n\nN 7 0\n";
         assert_eq!(
-            all(CommandChannel::Bulk, text).await,
-            [told(7, Some(0), b"a\0b\nN\n")]
+            read_all_answers(CommandChannel::Bulk, text).await,
+            [make_answer(7, Some(0), b"a\0b\nN\n")]
         );
-        assert_eq!(all(CommandChannel::Bulk, b"cut off\n").await, []);
+        assert_eq!(
+            read_all_answers(CommandChannel::Bulk, b"cut off\n").await,
+            []
+        );
     }
 }

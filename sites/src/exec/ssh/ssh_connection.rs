@@ -64,7 +64,7 @@ pub(super) struct SshMasterConnection {
 impl SshMasterConnection {
     /// Joins the connection that is there, or makes one.
     pub(super) async fn connect(config: &SshConfig) -> Result<Self, SshProblem> {
-        if control_command(config, "check").await {
+        if send_control_command(config, "check").await {
             return Ok(Self { child: None });
         }
         let made = remove_socket(&config.socket).and_then(|()| {
@@ -77,17 +77,19 @@ impl SshMasterConnection {
                 .stderr(Stdio::piped())
                 .spawn()
         });
-        let mut child = made.map_err(|error| SshProblem::no_client(&error))?;
+        let mut child = made.map_err(|error| SshProblem::from_missing_client(&error))?;
         let words = child.stderr.take().map(SshClientStderr::start_reading);
         let up =
             tokio::time::timeout(config.patience, await_socket(&mut child, &config.socket)).await;
         match up {
             Ok(Ok(())) => Ok(Self { child: Some(child) }),
-            Ok(Err(status)) => Err(SshProblem::from_message(&last_words(words, &status).await)),
+            Ok(Err(status)) => Err(SshProblem::from_message(
+                &last_words_or(words, &status).await,
+            )),
             Err(_) => {
                 let _ = child.start_kill();
                 let why = format!("Connection timed out after {:?}", config.patience);
-                Err(SshProblem::from_message(&last_words(words, &why).await))
+                Err(SshProblem::from_message(&last_words_or(words, &why).await))
             }
         }
     }
@@ -99,13 +101,13 @@ impl SshMasterConnection {
             .is_none_or(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    pub(super) fn is_ours(&self) -> bool {
+    pub(super) fn is_own_connection(&self) -> bool {
         self.child.is_some()
     }
 
     /// Ends the connection, whoever made it.
     pub(super) async fn end_connection(self, config: &SshConfig) {
-        control_command(config, "exit").await;
+        send_control_command(config, "exit").await;
         if let Some(mut child) = self.child {
             let _ = child.start_kill();
             let _ = child.wait().await;
@@ -113,7 +115,7 @@ impl SshMasterConnection {
     }
 }
 
-async fn last_words(words: Option<Arc<SshClientStderr>>, otherwise: &str) -> String {
+async fn last_words_or(words: Option<Arc<SshClientStderr>>, otherwise: &str) -> String {
     match words {
         Some(words) => words
             .words_at_end()
@@ -156,7 +158,7 @@ pub(super) fn spawn_session(config: &SshConfig) -> Result<Child, String> {
 }
 
 /// Sends the master a command; `false` if there is none, or it does not obey.
-async fn control_command(config: &SshConfig, what: &str) -> bool {
+async fn send_control_command(config: &SshConfig, what: &str) -> bool {
     let mut command = client_command(config);
     command.args(["-O", what, "--"]).arg(&config.host);
     let told = command
@@ -178,7 +180,7 @@ fn client_command(config: &SshConfig) -> Command {
     if let Some(file) = &config.config {
         command.arg("-F").arg(file);
     }
-    command.arg("-S").arg(without_tokens(&config.socket));
+    command.arg("-S").arg(escape_percent_signs(&config.socket));
     command.args([
         "-o",
         "RequestTTY=no",
@@ -192,7 +194,7 @@ fn client_command(config: &SshConfig) -> Command {
 }
 
 /// Escapes percent signs: one would begin a token.
-fn without_tokens(path: &Path) -> OsString {
+fn escape_percent_signs(path: &Path) -> OsString {
     path.to_string_lossy().replace('%', "%%").into()
 }
 

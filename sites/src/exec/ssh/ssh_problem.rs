@@ -93,7 +93,7 @@ impl SshProblem {
         }
     }
 
-    pub(super) fn no_client(error: &io::Error) -> Self {
+    pub(super) fn from_missing_client(error: &io::Error) -> Self {
         Self {
             kind: SshProblemKind::NoClient,
             said: format!("ssh cannot be started: {error}"),

@@ -52,7 +52,7 @@ impl RunningCopy<'_> {
         self.check_space()?;
         let mut mover = self.make_mover()?;
         let mut moved = self.copy_once(source, &mut mover)?;
-        if !self.is_wanted(moved) && mover.resumed {
+        if !self.is_wanted_content(moved) && mover.resumed {
             self.task
                 .dir
                 .remove_tree(DATA)
@@ -61,7 +61,7 @@ impl RunningCopy<'_> {
             mover = self.make_mover()?;
             moved = self.copy_once(source, &mut mover)?;
         }
-        if self.is_wanted(moved) {
+        if self.is_wanted_content(moved) {
             return Ok(());
         }
         // A wrong file is of no use to the next try.
@@ -70,7 +70,7 @@ impl RunningCopy<'_> {
             .remove_tree(DATA)
             .at_destination("dropping what is wrong")?;
         let file = self.source_content();
-        Err(AgentTaskError::at_source_end(format_args!(
+        Err(AgentTaskError::blaming_source(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
             moved.size, moved.digest, file.size.0, file.digest
         )))
@@ -81,7 +81,7 @@ impl RunningCopy<'_> {
         self.cut.map_or(self.wanted, |(file, _)| file)
     }
 
-    fn is_wanted(&self, moved: MovedFileContent) -> bool {
+    fn is_wanted_content(&self, moved: MovedFileContent) -> bool {
         let file = self.source_content();
         moved
             == MovedFileContent {
@@ -114,23 +114,23 @@ impl RunningCopy<'_> {
         mover: &mut FileMover,
     ) -> Result<MovedFileContent, AgentTaskError> {
         match source {
-            OpenCopySource::File(from) => self.once_file(from, mover),
+            OpenCopySource::File(from) => self.copy_file_once(from, mover),
             OpenCopySource::Directory(_) if self.cut.is_some() => Err(
-                AgentTaskError::at_source_end("it is a directory, and was to be read in chunks"),
+                AgentTaskError::blaming_source("it is a directory, and was to be read in chunks"),
             ),
-            OpenCopySource::Directory(from) => self.once_directory(from, mover),
+            OpenCopySource::Directory(from) => self.copy_directory_once(from, mover),
         }
     }
 
-    fn once_file(
+    fn copy_file_once(
         &self,
         from: &File,
         mover: &mut FileMover,
     ) -> Result<MovedFileContent, AgentTaskError> {
         match self.cut {
-            None => self.drop_unless(FileType::RegularFile)?,
+            None => self.drop_other_kind(FileType::RegularFile)?,
             // Nothing says whether an earlier try took its bytes from the right file.
-            Some(_) => self.drop_all()?,
+            Some(_) => self.drop_earlier_copy()?,
         }
         let length = i64::try_from(self.wanted.size.0).unwrap_or(i64::MAX);
         let data = open_copy(&self.task.dir, DATA, length).at_destination("opening the copy")?;
@@ -147,20 +147,20 @@ impl RunningCopy<'_> {
             .at_destination("sealing")?;
         data.sync_all().at_destination("flushing the copy")?;
         let length = data.metadata().at_destination("measuring the copy")?.len();
-        if length != self.wanted.size.0 && self.is_wanted(moved) {
-            return Err(AgentTaskError::at_destination_end(
+        if length != self.wanted.size.0 && self.is_wanted_content(moved) {
+            return Err(AgentTaskError::blaming_destination(
                 "somebody else wrote to the copy",
             ));
         }
         Ok(moved)
     }
 
-    fn once_directory(
+    fn copy_directory_once(
         &self,
         from: &DirectoryHandle,
         mover: &mut FileMover,
     ) -> Result<MovedFileContent, AgentTaskError> {
-        self.drop_unless(FileType::Directory)?;
+        self.drop_other_kind(FileType::Directory)?;
         let data = self
             .task
             .dir
@@ -171,12 +171,13 @@ impl RunningCopy<'_> {
         let moved = move_tree(mover, from, Some(to))?;
         self.watch.begin_step(CopyThreadPhase::Free);
         // One flush of the file system costs less than one per file.
-        data.sync_all_below().at_destination("flushing the copy")?;
+        data.sync_file_system()
+            .at_destination("flushing the copy")?;
         Ok(moved)
     }
 
     /// Drops what an earlier try left if it is of another kind.
-    fn drop_unless(&self, wanted: FileType) -> Result<(), AgentTaskError> {
+    fn drop_other_kind(&self, wanted: FileType) -> Result<(), AgentTaskError> {
         let dir = &self.task.dir;
         match dir
             .find_name(DATA)
@@ -190,7 +191,7 @@ impl RunningCopy<'_> {
     }
 
     /// Drops what an earlier try left.
-    fn drop_all(&self) -> Result<(), AgentTaskError> {
+    fn drop_earlier_copy(&self) -> Result<(), AgentTaskError> {
         let dir = &self.task.dir;
         match dir
             .find_name(DATA)
@@ -211,7 +212,7 @@ impl RunningCopy<'_> {
         if length == wanted {
             return Ok(());
         }
-        Err(AgentTaskError::at_source_end(format_args!(
+        Err(AgentTaskError::blaming_source(format_args!(
             "it has {length} bytes instead of {wanted}"
         )))
     }
@@ -238,7 +239,7 @@ impl RunningCopy<'_> {
         if needed <= free {
             return Ok(());
         }
-        Err(AgentTaskError::at_destination_end(format_args!(
+        Err(AgentTaskError::blaming_destination(format_args!(
             "No space left on device: {needed} bytes are needed, {free} are free"
         )))
     }
@@ -248,7 +249,7 @@ impl RunningCopy<'_> {
     pub(super) fn commit_copy(&self) -> Result<(), AgentTaskError> {
         let gate = self
             .root
-            .lock_gate()
+            .lock_copy_state()
             .at_destination("waiting for the turn to finish")?;
         let store = self
             .root
@@ -264,7 +265,7 @@ impl RunningCopy<'_> {
                 .dir
                 .rename(DATA, &store, &name[..])
                 .at_destination("renaming")?;
-            seal_directory(&store, &name).at_destination("sealing")?;
+            make_read_only(&store, &name).at_destination("sealing")?;
             store.sync_names().at_destination("flushing the store")?;
         }
         self.root
@@ -278,7 +279,7 @@ impl RunningCopy<'_> {
 }
 
 /// Takes away the right to write to a directory; without it, it could not be moved.
-fn seal_directory(store: &DirectoryHandle, name: &str) -> std::io::Result<()> {
+fn make_read_only(store: &DirectoryHandle, name: &str) -> std::io::Result<()> {
     if file_kind(&store.stat(name)?) == FileType::Directory {
         store.open_dir(name)?.set_mode(SEALED_EXECUTABLE)?;
     }

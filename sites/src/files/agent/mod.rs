@@ -111,7 +111,7 @@ impl TaskAgent {
     }
 
     fn run_task(self) -> ExitCode {
-        let result = self.do_work();
+        let result = self.copy_or_inspect();
         let outcome = match &result {
             Ok(None) => return ExitCode::SUCCESS,
             Ok(Some(found)) => CopyAgentOutcome::from_inspected(found),
@@ -125,9 +125,9 @@ impl TaskAgent {
     }
 
     /// Returns what was found out, or nothing if a copy is complete: the store says so itself.
-    fn do_work(&self) -> Result<Option<InspectedFile>, AgentTaskError> {
+    fn copy_or_inspect(&self) -> Result<Option<InspectedFile>, AgentTaskError> {
         let watch = Arc::new(CopyThreadState::new(self.stop.clone()));
-        let looker = self.start_looker(&watch);
+        let looker = self.start_watch_thread(&watch);
         let Some(expected) = &self.order.expected else {
             return inspect_source(&self.order, watch).map(Some);
         };
@@ -140,14 +140,14 @@ impl TaskAgent {
         } = self;
         let wanted = expected
             .parse_content()
-            .map_err(AgentTaskError::in_process)?;
+            .map_err(AgentTaskError::blaming_process)?;
         let cut = order
             .cut
             .as_ref()
             .map(|cut| Ok((cut.file.parse_content()?, cut.offset_bytes)));
         let cut = cut
             .transpose()
-            .map_err(|error: IdentifierError| AgentTaskError::in_process(error))?;
+            .map_err(|error: IdentifierError| AgentTaskError::blaming_process(error))?;
         let copy = RunningCopy {
             root,
             task,
@@ -163,11 +163,11 @@ impl TaskAgent {
         copy.commit_copy().map(|()| None)
     }
 
-    fn start_looker(&self, watch: &Arc<CopyThreadState>) -> CopyWatchThread {
+    fn start_watch_thread(&self, watch: &Arc<CopyThreadState>) -> CopyWatchThread {
         let progress = self.task.clone();
         let watched = watch.clone();
         let stalled = self.task.clone();
-        CopyWatchThread::start_looking(
+        CopyWatchThread::start_watching(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),
             // If progress cannot be written, only people who watch miss it.
@@ -212,7 +212,7 @@ enum OpenCopySource {
 
 impl OpenCopySource {
     fn open_source(order: &CopyAgentRequest) -> Result<Self, AgentTaskError> {
-        let place = FilePlace::try_from(&order.place).map_err(AgentTaskError::at_source_end)?;
+        let place = FilePlace::try_from(&order.place).map_err(AgentTaskError::blaming_source)?;
         let root = OpenSiteRoot::open(&order.source_root).at_source(format_args!(
             "the site's root {}",
             order.source_root.display()
@@ -226,7 +226,7 @@ impl OpenCopySource {
         } else if kind.is_dir() {
             Ok(Self::Directory(DirectoryHandle::from_file(file)))
         } else {
-            Err(AgentTaskError::at_source_end(
+            Err(AgentTaskError::blaming_source(
                 "it is neither a file nor a directory",
             ))
         }
@@ -245,7 +245,7 @@ fn inspect_source(
     }
     match &source {
         OpenCopySource::File(file) => cospan_durable::sync_content(file),
-        OpenCopySource::Directory(dir) => dir.sync_all_below(),
+        OpenCopySource::Directory(dir) => dir.sync_file_system(),
     }
     .at_source("flushing it")?;
     let mut mover = FileMover::new(watch, None, u64::MAX);

@@ -71,7 +71,7 @@ impl FileMover {
         to: Option<&File>,
         name: &str,
     ) -> Result<MovedFileContent, AgentTaskError> {
-        let before = file_stamp(from).at_source(name)?;
+        let before = write_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = match to {
             Some(to) => self.read_back(to, before.size, &mut hasher, name)?,
@@ -92,8 +92,8 @@ impl FileMover {
             self.watch.count_bytes(length);
         }
         self.watch.begin_step(CopyThreadPhase::Free);
-        if file_stamp(from).at_source(name)? != before {
-            return Err(AgentTaskError::at_source_end(format_args!(
+        if write_stamp(from).at_source(name)? != before {
+            return Err(AgentTaskError::blaming_source(format_args!(
                 "{name} changed while it was read"
             )));
         }
@@ -112,7 +112,7 @@ impl FileMover {
         run: Range<u64>,
         name: &str,
     ) -> Result<MovedFileContent, AgentTaskError> {
-        let before = file_stamp(from).at_source(name)?;
+        let before = write_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = 0;
         loop {
@@ -136,8 +136,8 @@ impl FileMover {
             size = end;
         }
         self.watch.begin_step(CopyThreadPhase::Free);
-        if file_stamp(from).at_source(name)? != before {
-            return Err(AgentTaskError::at_source_end(format_args!(
+        if write_stamp(from).at_source(name)? != before {
+            return Err(AgentTaskError::blaming_source(format_args!(
                 "{name} changed while it was read"
             )));
         }
@@ -219,7 +219,7 @@ impl FileMover {
 
     fn spend_budget(&mut self, bytes: u64, name: &str) -> Result<(), AgentTaskError> {
         self.budget = self.budget.checked_sub(bytes).ok_or_else(|| {
-            AgentTaskError::at_source_end(format_args!(
+            AgentTaskError::blaming_source(format_args!(
                 "there is more than was announced, at {name}"
             ))
         })?;
@@ -252,7 +252,7 @@ struct FileWriteStamp {
     modified: SystemTime,
 }
 
-fn file_stamp(file: &File) -> io::Result<FileWriteStamp> {
+fn write_stamp(file: &File) -> io::Result<FileWriteStamp> {
     let meta = file.metadata()?;
     Ok(FileWriteStamp {
         size: meta.len(),

@@ -75,7 +75,7 @@ impl CopyThreadState {
     /// Returns an error if a signal asked the task to end.
     pub(super) fn check_stop(&self) -> Result<(), AgentTaskError> {
         if self.stop.load(Relaxed) {
-            return Err(AgentTaskError::in_process(
+            return Err(AgentTaskError::blaming_process(
                 "the copy was stopped by a signal; what arrived is kept",
             ));
         }
@@ -128,9 +128,9 @@ impl StallDetector {
         }
         let detail = format!("no byte for {} s", stalled.as_secs());
         Some(if phase == CopyThreadPhase::Reading as u8 {
-            AgentTaskError::at_source_end(detail)
+            AgentTaskError::blaming_source(detail)
         } else {
-            AgentTaskError::at_destination_end(detail)
+            AgentTaskError::blaming_destination(detail)
         })
     }
 }
@@ -145,7 +145,7 @@ pub(super) struct CopyWatchThread {
 impl CopyWatchThread {
     /// Starts it. `on_progress` gets the bytes done when they have changed; `on_stall` is called
     /// once when nothing moves for `stall_after`.
-    pub(super) fn start_looking(
+    pub(super) fn start_watching(
         watch: Arc<CopyThreadState>,
         stall_after: Duration,
         mut on_progress: impl FnMut(u64) + Send + 'static,
@@ -201,7 +201,7 @@ mod tests {
 
     const STALL: Duration = Duration::from_secs(30);
 
-    fn stalled(phase: CopyThreadPhase) -> Option<WrittenCopyBlame> {
+    fn detect_stall_in(phase: CopyThreadPhase) -> Option<WrittenCopyBlame> {
         let watch = CopyThreadState::default();
         let start = Instant::now();
         let mut detector = StallDetector::new(STALL, start);
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn whoever_is_waited_for_is_blamed_for_a_stall_but_not_when_we_wait() {
         assert_eq!(
-            stalled(CopyThreadPhase::Reading),
+            detect_stall_in(CopyThreadPhase::Reading),
             Some(WrittenCopyBlame::Source)
         );
         assert_eq!(
-            stalled(CopyThreadPhase::Writing),
+            detect_stall_in(CopyThreadPhase::Writing),
             Some(WrittenCopyBlame::Destination)
         );
-        assert_eq!(stalled(CopyThreadPhase::Free), None);
+        assert_eq!(detect_stall_in(CopyThreadPhase::Free), None);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
             let _ = silent.read(&mut [0]);
         });
         let (report, stalls) = mpsc::channel();
-        let _looker = CopyWatchThread::start_looking(
+        let _looker = CopyWatchThread::start_watching(
             watch,
             Duration::from_millis(300),
             |_| {},

@@ -13,21 +13,21 @@ pub(super) struct AgentTaskError {
 }
 
 impl AgentTaskError {
-    pub(super) fn at_source_end(detail: impl fmt::Display) -> Self {
+    pub(super) fn blaming_source(detail: impl fmt::Display) -> Self {
         Self {
             blame: WrittenCopyBlame::Source,
             detail: format!("source: {detail}"),
         }
     }
 
-    pub(super) fn at_destination_end(detail: impl fmt::Display) -> Self {
+    pub(super) fn blaming_destination(detail: impl fmt::Display) -> Self {
         Self {
             blame: WrittenCopyBlame::Destination,
             detail: format!("destination: {detail}"),
         }
     }
 
-    pub(super) fn in_process(detail: impl fmt::Display) -> Self {
+    pub(super) fn blaming_process(detail: impl fmt::Display) -> Self {
         Self {
             blame: WrittenCopyBlame::Process,
             detail: detail.to_string(),
@@ -49,10 +49,10 @@ pub(super) trait BlameCopyEnd<T> {
 
 impl<T> BlameCopyEnd<T> for io::Result<T> {
     fn at_source(self, what: impl fmt::Display) -> Result<T, AgentTaskError> {
-        self.map_err(|error| AgentTaskError::at_source_end(format_args!("{what}: {error}")))
+        self.map_err(|error| AgentTaskError::blaming_source(format_args!("{what}: {error}")))
     }
 
     fn at_destination(self, what: impl fmt::Display) -> Result<T, AgentTaskError> {
-        self.map_err(|error| AgentTaskError::at_destination_end(format_args!("{what}: {error}")))
+        self.map_err(|error| AgentTaskError::blaming_destination(format_args!("{what}: {error}")))
     }
 }

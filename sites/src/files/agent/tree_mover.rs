@@ -26,7 +26,7 @@ pub(super) fn move_tree(
     from: DirectoryHandle,
     to: Option<DirectoryHandle>,
 ) -> Result<MovedFileContent, AgentTaskError> {
-    let walk = DirectoryWalk::new(from, ENTRIES_MAX).map_err(AgentTaskError::at_source_end)?;
+    let walk = DirectoryWalk::new(from, ENTRIES_MAX).map_err(AgentTaskError::blaming_source)?;
     let to = to.map(DirectoryWalkPosition::new);
     let mut copying = DirectoryCopy {
         mover,
@@ -35,11 +35,11 @@ pub(super) fn move_tree(
         entries: Vec::new(),
         size: 0,
     };
-    copying.drop_foreign()?;
+    copying.drop_vanished_names()?;
     copying.copy_entries()?;
     let DirectoryCopy { entries, size, .. } = copying;
     manifest::check_links(entries.iter().filter_map(ManifestEntry::link_target))
-        .map_err(AgentTaskError::at_source_end)?;
+        .map_err(AgentTaskError::blaming_source)?;
     Ok(MovedFileContent {
         digest: manifest::digest_entries(entries),
         size,
@@ -59,7 +59,7 @@ impl DirectoryCopy<'_> {
         while let Some(step) = self
             .walk
             .next_step()
-            .map_err(AgentTaskError::at_source_end)?
+            .map_err(AgentTaskError::blaming_source)?
         {
             self.mover.watch().check_stop()?;
             self.mover.watch().begin_step(CopyThreadPhase::Reading);
@@ -72,7 +72,7 @@ impl DirectoryCopy<'_> {
     }
 
     /// Drops names that an earlier try copied and the source no longer has.
-    fn drop_foreign(&self) -> Result<(), AgentTaskError> {
+    fn drop_vanished_names(&self) -> Result<(), AgentTaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         let present = to
             .current_dir()
@@ -91,7 +91,7 @@ impl DirectoryCopy<'_> {
             FileType::Directory => self.enter_directory(name),
             FileType::RegularFile => self.copy_file(name),
             FileType::Symlink => self.copy_link(name),
-            other => Err(AgentTaskError::at_source_end(format_args!(
+            other => Err(AgentTaskError::blaming_source(format_args!(
                 "{} is neither file, directory nor link but {other:?}; take it away",
                 self.shown_path()
             ))),
@@ -121,14 +121,14 @@ impl DirectoryCopy<'_> {
         let shown = self.shown_path();
         self.walk
             .enter_found(name)
-            .map_err(AgentTaskError::at_source_end)?;
+            .map_err(AgentTaskError::blaming_source)?;
         if let Some(to) = &mut self.to {
             let below = to.current_dir().ensure_dir(name);
             below
                 .and_then(|below| to.enter_dir(below))
                 .at_destination(shown)?;
         }
-        self.drop_foreign()
+        self.drop_vanished_names()
     }
 
     fn leave_directory(&mut self) -> Result<(), AgentTaskError> {
@@ -145,13 +145,17 @@ impl DirectoryCopy<'_> {
 
     fn copy_file(&mut self, name: &OsStr) -> Result<(), AgentTaskError> {
         let shown = self.shown_path();
-        let source = self.walk.open_dir().open_to_read(name).at_source(&shown)?;
+        let source = self
+            .walk
+            .current_dir()
+            .open_to_read(name)
+            .at_source(&shown)?;
         // Only what was opened counts: the name may have stood for something else a moment ago.
         let stat = rustix::fs::fstat(&source)
             .map_err(Into::into)
             .at_source(&shown)?;
         if file_kind(&stat) != FileType::RegularFile {
-            return Err(AgentTaskError::at_source_end(format_args!(
+            return Err(AgentTaskError::blaming_source(format_args!(
                 "{shown} changed while it was read"
             )));
         }
@@ -190,11 +194,11 @@ impl DirectoryCopy<'_> {
         let target = self
             .walk
             .read_link(name)
-            .map_err(AgentTaskError::at_source_end)?;
+            .map_err(AgentTaskError::blaming_source)?;
         if let Some(to) = &self.to {
             to.current_dir()
                 .remove_tree(name)
-                .and_then(|()| to.current_dir().link_to(&target[..], name))
+                .and_then(|()| to.current_dir().make_link(&target[..], name))
                 .at_destination(self.shown_path())?;
         }
         let kind = ManifestEntryKind::Link {
@@ -231,7 +235,7 @@ mod tests {
     use crate::files::agent::stall_watch::CopyThreadState;
     use crate::files::agent_messages::WrittenCopyBlame;
 
-    fn read(root: &DirectoryHandle) -> Result<MovedFileContent, AgentTaskError> {
+    fn read_tree(root: &DirectoryHandle) -> Result<MovedFileContent, AgentTaskError> {
         let mut mover = FileMover::new(Arc::new(CopyThreadState::default()), None, u64::MAX);
         move_tree(&mut mover, root.reopen().unwrap(), None)
     }
@@ -255,7 +259,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
         let root = DirectoryHandle::open(&at("root")).unwrap();
-        let honest = read(&root).unwrap();
+        let honest = read_tree(&root).unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _end = EndWhenDropped(&over);
@@ -268,7 +272,7 @@ mod tests {
             let mut found = 0;
             let mut refused = 0;
             while found < 1000 || refused < 1000 {
-                match read(&root) {
+                match read_tree(&root) {
                     Ok(moved) => {
                         assert_eq!(moved, honest);
                         found += 1;

@@ -24,9 +24,10 @@ pub(super) fn write_bundle(
     examination: &DoctorReport,
 ) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(&build_bundle(context, examination))
-        .map_err(|error| CliError::usage(error.to_string(), "leave out --bundle"))?;
+        .map_err(|error| CliError::usage_error(error.to_string(), "leave out --bundle"))?;
     let text = remove_tokens(&text) + "\n";
-    write_private(file, text.as_bytes()).map_err(|error| CliError::file("write", file, &error))
+    write_private(file, text.as_bytes())
+        .map_err(|error| CliError::file_error("write", file, &error))
 }
 
 /// Writes a file that only its owner can read. Even without secrets it shows who computes what: its

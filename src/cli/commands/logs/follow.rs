@@ -66,7 +66,7 @@ fn all_sources(wanted: &LogSelection, ids: &[u64]) -> Result<Vec<StreamSource>, 
     for &id in ids {
         sources.extend(wanted.job_sources(id)?);
         if sources.len() > AT_ONCE {
-            return Err(CliError::usage(
+            return Err(CliError::usage_error(
                 format!("at most {AT_ONCE} streams are followed at once, and these are more"),
                 "name fewer jobs, --component NAME or --stream stdout; or leave --follow out",
             ));
@@ -128,7 +128,7 @@ impl StreamReader {
             match step {
                 Ok(true) => return Ok(Ok(())),
                 Ok(false) => reached = Instant::now(),
-                Err(error) if error.is_passing() && reached.elapsed() < AWAY => {
+                Err(error) if error.is_temporary() && reached.elapsed() < AWAY => {
                     print_note(&format!("{name}: {error}; still following"));
                 }
                 Err(error) => return Ok(Err(error)),
@@ -175,7 +175,7 @@ impl StreamReader {
                     self.forward_bytes(&piece[..n])?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Ok(Err(client.broken_connection(&error))),
+                Err(error) => return Ok(Err(client.broken_connection_error(&error))),
             }
         }
     }

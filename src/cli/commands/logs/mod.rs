@@ -9,7 +9,7 @@ use crate::api::v1::problem::Code;
 use crate::cli::args_job::{LogsArgs, StreamArg};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cli::interrupt::set_hint;
+use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use crate::terminal;
@@ -33,14 +33,14 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
         tail: args.tail,
     };
     if let [id] = ids.as_slice() {
-        set_hint(format!(
+        set_interrupt_hint(format!(
             "job {id} goes on; follow it again with: cospan logs {id} -f"
         ));
     }
     if args.follow {
         follow::print_following(&mut context.out, &wanted, &ids)?;
     } else {
-        print_now(&mut context.out, &wanted, &ids)?;
+        print_existing_logs(&mut context.out, &wanted, &ids)?;
     }
     Ok(CliExitCode::Done)
 }
@@ -104,7 +104,7 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its components are: {}", known.join(", ")),
     };
-    Err(CliError::usage(
+    Err(CliError::usage_error(
         format!("job {} has no component {wanted:?}", job.id),
         remedy,
     ))
@@ -150,9 +150,12 @@ impl StreamSource {
     }
 
     /// Passes on everything that is there now.
-    fn read_now(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
+    fn read_existing(
+        &self,
+        tell: impl FnMut(&[u8]) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
         let offset = self.first_offset(None)?;
-        read_what_is_there(
+        read_to_present_end(
             offset,
             |offset, limit| self.client.read_log(&self.log_request(None, offset, limit)),
             tell,
@@ -170,15 +173,19 @@ fn print_stream_bytes(
         return Ok(());
     }
     if source.apart {
-        terminal::error_bytes(bytes)
+        terminal::print_error_bytes(bytes)
     } else {
-        out.bytes(bytes)
+        out.print_bytes(bytes)
     }?;
     Ok(())
 }
 
 /// Prints everything that is there now, one stream after the other.
-fn print_now(out: &mut AnswerPrinter, wanted: &LogSelection, ids: &[u64]) -> Result<(), CliError> {
+fn print_existing_logs(
+    out: &mut AnswerPrinter,
+    wanted: &LogSelection,
+    ids: &[u64],
+) -> Result<(), CliError> {
     let mut silent = 0;
     let mut problem = None;
     for &id in ids {
@@ -228,26 +235,26 @@ fn print_component(
 fn print_stream(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliError> {
     let mut lines = StreamLines::of(source.label.as_deref());
     let mut last = b'\n';
-    source.read_now(|bytes| {
+    source.read_existing(|bytes| {
         last = bytes.last().copied().unwrap_or(last);
         print_stream_bytes(out, source, &lines.take_printable(bytes))
     })?;
     print_stream_bytes(out, source, &lines.take_rest())?;
     // On a terminal the next text begins on a new line; a file stays as it is.
     if source.label.is_none() && last != b'\n' && terminal::has_live_output() {
-        out.bytes(b"\n")?;
+        out.print_bytes(b"\n")?;
     }
     Ok(())
 }
 
 /// Returns true if a stream is missing: the component never began, or left nothing.
 fn is_missing(error: &ClientError) -> bool {
-    error.is_refused_for(Code::NotFound)
+    error.has_problem_code(Code::NotFound)
 }
 
 /// Reads up to the end of the log at the first look: a log that grows faster than it is read would
 /// never end.
-fn read_what_is_there(
+fn read_to_present_end(
     mut offset: u64,
     ask: impl Fn(u64, u32) -> Result<FilePiece, ClientError>,
     mut tell: impl FnMut(&[u8]) -> Result<(), CliError>,
@@ -279,7 +286,7 @@ mod tests {
     fn a_log_that_outgrows_its_reader_ends_where_it_ended_at_the_first_look() {
         let size = Cell::new(3 * u64::from(PIECE) + 7);
         let mut read = 0;
-        read_what_is_there(
+        read_to_present_end(
             0,
             |offset: u64, limit: u32| {
                 let now = size.get();

@@ -9,20 +9,21 @@ use std::path::{Path, PathBuf};
 use cospan_sites::files::manifest::{self, ManifestEntry, ManifestEntryKind};
 use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 
-use super::{DownloadedFile, OutputDownload, check_whole};
+use super::{DownloadedFile, OutputDownload, check_download};
 use crate::api::v1::job::OutputReport;
 use crate::api::v1::tree::TreeReport;
 use crate::cli::exit::{CliError, CliExitCode};
 
 /// Fetches everything below a directory that is not there already.
-pub(super) fn bring_tree(
+pub(super) fn download_tree(
     way: &OutputDownload<'_>,
     listed: TreeReport,
     overwrite: bool,
 ) -> Result<DownloadedFile, CliError> {
     // A path from the server must not lead out of the directory.
-    let listing = DirectoryListing::new(listed.into_leaves())
-        .map_err(|_| CliError::usage("its paths lead elsewhere", "do not trust this server"))?;
+    let listing = DirectoryListing::new(listed.into_leaves()).map_err(|_| {
+        CliError::usage_error("its paths lead elsewhere", "do not trust this server")
+    })?;
     let mut tree = DirectoryDownload {
         way,
         overwrite,
@@ -38,7 +39,7 @@ pub(super) fn bring_tree(
         .iter()
         .partition(|leaf| matches!(leaf.kind, ListingEntryKind::Link(_)));
     for leaf in rest.into_iter().chain(links) {
-        match tree.bring_leaf(leaf) {
+        match tree.download_leaf(leaf) {
             Ok(kind) => tree.entries.push(ManifestEntry {
                 path: leaf.path.clone(),
                 kind,
@@ -52,7 +53,7 @@ pub(super) fn bring_tree(
     }
     match kept {
         Some(error) => Err(error),
-        None => tree.into_arrived(),
+        None => tree.into_downloaded(),
     }
 }
 
@@ -67,14 +68,14 @@ struct DirectoryDownload<'w> {
 }
 
 impl DirectoryDownload<'_> {
-    fn bring_leaf(&mut self, leaf: &ListingEntry) -> Result<ManifestEntryKind, CliError> {
+    fn download_leaf(&mut self, leaf: &ListingEntry) -> Result<ManifestEntryKind, CliError> {
         let to = self.way.file.join(std::ffi::OsStr::from_bytes(&leaf.path));
         match &leaf.kind {
             ListingEntryKind::Directory => self
                 .make_directory(&to)
                 .map(|()| ManifestEntryKind::Directory),
             ListingEntryKind::File { executable, .. } => {
-                self.bring_leaf_file(leaf, &to, *executable)
+                self.download_leaf_file(leaf, &to, *executable)
             }
             ListingEntryKind::Link(target) => {
                 self.make_link(&to, target)?;
@@ -88,7 +89,7 @@ impl DirectoryDownload<'_> {
     fn make_directory(&mut self, to: &Path) -> Result<(), CliError> {
         match fs::symlink_metadata(to) {
             Ok(there) if there.is_dir() => Ok(()),
-            Ok(_) if !self.overwrite => Err(tree_in_the_way(to)),
+            Ok(_) if !self.overwrite => Err(path_taken_in_tree(to)),
             found => {
                 let cleared = if found.is_ok() {
                     fs::remove_file(to)
@@ -96,14 +97,14 @@ impl DirectoryDownload<'_> {
                     Ok(())
                 };
                 let made = cleared.and_then(|()| fs::create_dir_all(to));
-                made.map_err(|error| CliError::file("make the directory", to, &error))?;
+                made.map_err(|error| CliError::file_error("make the directory", to, &error))?;
                 self.fetched = true;
                 Ok(())
             }
         }
     }
 
-    fn bring_leaf_file(
+    fn download_leaf_file(
         &mut self,
         leaf: &ListingEntry,
         to: &Path,
@@ -121,10 +122,12 @@ impl DirectoryDownload<'_> {
             file: to,
             ..*self.way
         };
-        let arrived = way.bring_file(self.overwrite).map_err(|error| CliError {
-            message: format!("{below}: {}", error.message),
-            ..error
-        })?;
+        let arrived = way
+            .download_file(self.overwrite)
+            .map_err(|error| CliError {
+                message: format!("{below}: {}", error.message),
+                ..error
+            })?;
         if executable && !arrived.was_there {
             fs::metadata(to)
                 .and_then(|meta| {
@@ -132,11 +135,11 @@ impl DirectoryDownload<'_> {
                     let mode = meta.permissions().mode();
                     fs::set_permissions(to, Permissions::from_mode(mode | (mode & 0o444) >> 2))
                 })
-                .map_err(|error| CliError::file("make executable", to, &error))?;
+                .map_err(|error| CliError::file_error("make executable", to, &error))?;
         }
         self.fetched |= !arrived.was_there;
         self.size += arrived.size;
-        let digest = arrived.digest.parse().map_err(|_| tree_in_the_way(to))?;
+        let digest = arrived.digest.parse().map_err(|_| path_taken_in_tree(to))?;
         Ok(ManifestEntryKind::File {
             executable,
             size: arrived.size,
@@ -150,20 +153,19 @@ impl DirectoryDownload<'_> {
             Ok(there) if there.is_symlink() && fs::read_link(to).is_ok_and(|is| is == target) => {
                 return Ok(());
             }
-            Ok(_) if !self.overwrite => return Err(tree_in_the_way(to)),
-            Ok(_) => {
-                fs::remove_file(to).map_err(|error| CliError::file("make the link", to, &error))?
-            }
+            Ok(_) if !self.overwrite => return Err(path_taken_in_tree(to)),
+            Ok(_) => fs::remove_file(to)
+                .map_err(|error| CliError::file_error("make the link", to, &error))?,
             Err(_) => {}
         }
         self.fetched = true;
         std::os::unix::fs::symlink(&target, to)
-            .map_err(|error| CliError::file("make the link", to, &error))
+            .map_err(|error| CliError::file_error("make the link", to, &error))
     }
 
-    fn into_arrived(self) -> Result<DownloadedFile, CliError> {
+    fn into_downloaded(self) -> Result<DownloadedFile, CliError> {
         let digest = manifest::digest_entries(self.entries).to_string();
-        check_whole(self.way.output, None, self.size, &digest)?;
+        check_download(self.way.output, None, self.size, &digest)?;
         Ok(DownloadedFile {
             size: self.size,
             digest,
@@ -172,8 +174,8 @@ impl DirectoryDownload<'_> {
     }
 }
 
-fn tree_in_the_way(there: &Path) -> CliError {
-    CliError::usage(
+fn path_taken_in_tree(there: &Path) -> CliError {
+    CliError::usage_error(
         format!(
             "{} is there already, and was left as it is; --overwrite replaces it",
             there.display()

@@ -81,7 +81,7 @@ impl ProgressDisplay {
 }
 
 impl RunWatcher for ProgressDisplay {
-    fn begins(&self, run: &RunName, notes: &RunNotes) {
+    fn run_begins(&self, run: &RunName, notes: &RunNotes) {
         let mut state = self.lock_state();
         state.jobs += notes.jobs;
         state.ended.insert(run.index, 0);
@@ -100,7 +100,7 @@ impl RunWatcher for ProgressDisplay {
         }
     }
 
-    fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize) {
+    fn run_goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize) {
         let mut state = self.lock_state();
         state.ended.insert(run.index, jobs_ended);
         let pause = if self.terminal { LOOK } else { LINE };
@@ -116,7 +116,7 @@ impl RunWatcher for ProgressDisplay {
         }
     }
 
-    fn ends(&self, run: &RunName, record: &RunRecord) {
+    fn run_ends(&self, run: &RunName, record: &RunRecord) {
         let mut state = self.lock_state();
         state.runs_ended += 1;
         state.ended.insert(run.index, record.jobs.len());

@@ -9,7 +9,7 @@ use cospan_durable::PRIVATE;
 use cospan_sites::slurm_site::cluster_check::{ClusterProbeFacts, SlurmPartition};
 use serde::Serialize;
 
-use super::{SlurmSession, judge_findings, run_to_end};
+use super::{SlurmSession, block_on_future, judge_findings};
 use crate::cli::args_cluster::SiteAddArgs;
 use crate::cli::commands::doctor::{self, DoctorCheck};
 use crate::cli::context::CommandContext;
@@ -46,20 +46,20 @@ pub(crate) fn run(
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(CliError::file("read", &file, &error)),
+        Err(error) => return Err(CliError::file_error("read", &file, &error)),
     };
     let known = Config::parse(&file, &before)?.config.site;
     if known.iter().any(|site| site.name.as_str() == args.site) {
         let message = format!("{} has a site {:?} already", file.display(), args.site);
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             message,
             "give another name, or change it there by hand",
         ));
     }
     let section = preliminary_site(args)?;
     print_progress(&format!("looking at {}", args.site));
-    let probed = run_to_end(async {
-        let cluster = SlurmSession::of(&section, args.root.clone().unwrap_or_default())?;
+    let probed = block_on_future(async {
+        let cluster = SlurmSession::open_session(&section, args.root.clone().unwrap_or_default())?;
         let probed = cluster.probe_cluster(false).await;
         cluster.close_connection().await;
         Ok::<_, CliError>(probed)
@@ -80,7 +80,7 @@ pub(crate) fn run(
         }
         added.section = Some(text);
     }
-    context.out.answer(&added, added_message)?;
+    context.out.print_answer(&added, added_message)?;
     if added.section.is_none() {
         print_note("nothing was written: correct what is BAD, then try again");
     }
@@ -138,7 +138,9 @@ fn target_file(context: &CommandContext) -> Result<PathBuf, CliError> {
         .as_ref()
         .map(|home| home.join("cospan/cospan.toml"));
     let found = context.config()?.file.or(ours);
-    found.ok_or_else(|| CliError::usage("there is no configuration file", "name one with --config"))
+    found.ok_or_else(|| {
+        CliError::usage_error("there is no configuration file", "name one with --config")
+    })
 }
 
 /// Builds the section before the cluster is asked, read like the configuration.
@@ -147,7 +149,7 @@ fn preliminary_site(args: &SiteAddArgs) -> Result<Site, CliError> {
     let text = section_lines(args, &root, args.processors.unwrap_or(1)) + "\n";
     let parsed = Config::parse(Path::new("the command line"), &text)?;
     parsed.config.site.into_iter().next().ok_or_else(|| {
-        CliError::usage(
+        CliError::usage_error(
             format!("{:?} cannot be a site", args.site),
             "give another name",
         )
@@ -215,14 +217,15 @@ fn append_section(file: &Path, before: &str, section: &str) -> Result<(), CliErr
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    replace_file(directory, file, &text).map_err(|error| CliError::file("write", file, &error))
+    replace_file(directory, file, &text)
+        .map_err(|error| CliError::file_error("write", file, &error))
 }
 
 fn replace_file(directory: &Path, file: &Path, text: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     let old = std::fs::metadata(file);
     let mode = old.map_or(PRIVATE, |old| old.permissions().mode() & 0o7777);
-    cospan_durable::replace_with_mode(file, text.as_bytes(), mode)
+    cospan_durable::replace_file_with_mode(file, text.as_bytes(), mode)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `cospan site check`
 
-use super::{SlurmSession, find_section, judge_findings, run_to_end};
+use super::{SlurmSession, block_on_future, find_section, judge_findings};
 use crate::cli::args_cluster::SiteCheckArgs;
 use crate::cli::commands::doctor;
 use crate::cli::context::CommandContext;
@@ -14,8 +14,8 @@ pub(crate) fn run(
 ) -> Result<CliExitCode, CliError> {
     let section = find_section(context, &args.site)?;
     print_progress(&format!("looking at {}", args.site));
-    let probed = run_to_end(async {
-        let cluster = SlurmSession::of(&section, section.root.clone())?;
+    let probed = block_on_future(async {
+        let cluster = SlurmSession::open_session(&section, section.root.clone())?;
         let probed = cluster.probe_cluster(true).await;
         cluster.close_connection().await;
         Ok::<_, CliError>(probed)
@@ -23,6 +23,6 @@ pub(crate) fn run(
     let (checks, exit) = judge_findings(&probed.findings);
     context
         .out
-        .answer(&checks, |checks| doctor::format_checks(checks))?;
+        .print_answer(&checks, |checks| doctor::format_checks(checks))?;
     Ok(exit)
 }

@@ -10,7 +10,7 @@ use cospan_sites::slurm_site::SlurmSite;
 use cospan_sites::slurm_site::cluster_remains::AttemptRemains;
 use serde::Serialize;
 
-use super::{SlurmSession, find_section, run_to_end};
+use super::{SlurmSession, block_on_future, find_section};
 use crate::cli::args_cluster::SiteCleanArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
@@ -40,10 +40,10 @@ pub(crate) fn run(
     let needs = if args.needed_by_nobody {
         KeptAttempts::Nobody
     } else {
-        ask_needs(context, &args.site)?
+        ask_kept_attempts(context, &args.site)?
     };
-    let cleaned = run_to_end(async {
-        let cluster = SlurmSession::of(&section, section.root.clone())?;
+    let cleaned = block_on_future(async {
+        let cluster = SlurmSession::open_session(&section, section.root.clone())?;
         let cleaned = clean_site(&cluster.slurm_site()?, &needs, args).await;
         cluster.close_connection().await;
         cleaned
@@ -52,7 +52,7 @@ pub(crate) fn run(
         print_note("nothing was removed");
         return Ok(CliExitCode::Done);
     };
-    context.out.answer(&cleaned, format_cleaned)?;
+    context.out.print_answer(&cleaned, format_cleaned)?;
     Ok(if cleaned.failed.is_empty() {
         CliExitCode::Done
     } else {
@@ -89,30 +89,30 @@ impl KeptAttempts {
 }
 
 /// Asks the server which of all jobs' attempts it needs.
-fn ask_needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
+fn ask_kept_attempts(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
     let report = context
         .client()
         .and_then(|client| Ok(client.site_and_needs(site)?));
     let told = report
-        .map_err(|error| unknown_needs(site, error.to_string()))?
+        .map_err(|error| unknown_needs_error(site, error.to_string()))?
         .needs;
-    let told =
-        told.ok_or_else(|| unknown_needs(site, "the server is older than this program".into()))?;
+    let told = told
+        .ok_or_else(|| unknown_needs_error(site, "the server is older than this program".into()))?;
     let instance = told
         .instance
         .parse()
-        .map_err(|_| unknown_needs(site, "the server does not say who it is".into()))?;
+        .map_err(|_| unknown_needs_error(site, "the server does not say who it is".into()))?;
     Ok(KeptAttempts::Server {
         instance,
         jobs: told.jobs.into_iter().map(JobId).collect(),
     })
 }
 
-fn unknown_needs(site: &str, why: String) -> CliError {
+fn unknown_needs_error(site: &str, why: String) -> CliError {
     let remedy = "start it, or name it with --server; if no server needs anything there any more, \
                   say so with --needed-by-nobody";
     let what = format!("nobody knows what is still needed at {site}: {why}");
-    CliError::usage(what, remedy)
+    CliError::usage_error(what, remedy)
 }
 
 /// Returns `None` if the user does not agree.
@@ -123,7 +123,7 @@ async fn clean_site(
 ) -> Result<Option<SiteCleanReport>, CliError> {
     let remains = site.list_remains().await.map_err(|error| {
         let remedy = format!("see `cospan site check {}`", args.site);
-        CliError::usage(format!("{}: {error}", args.site), remedy)
+        CliError::usage_error(format!("{}: {error}", args.site), remedy)
     })?;
     let (live, over): (Vec<&AttemptRemains>, Vec<&AttemptRemains>) =
         remains.iter().partition(|one| one.is_live);
@@ -159,7 +159,7 @@ fn ask_user(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, Cl
         return Ok(true);
     }
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             format!("{what} would be removed"),
             "say so with --yes",
         ));
@@ -253,18 +253,18 @@ mod tests {
         }
     }
 
-    fn cleaned(needs: &KeptAttempts) -> (SiteCleanReport, Vec<String>) {
+    fn clean_with_leftovers(needs: &KeptAttempts) -> (SiteCleanReport, Vec<String>) {
         let left = Arc::new(ClusterWithLeftovers::default());
         let name = "there".parse().unwrap();
         let all = Resources::processors(1);
         let config = SlurmSiteConfig::new(name, "/root".into(), all, Vec::new());
-        let site = SlurmSite::remote(config, left.clone()).unwrap();
+        let site = SlurmSite::with_remote_root(config, left.clone()).unwrap();
         let args = SiteCleanArgs {
             site: "there".into(),
             yes: true,
             needed_by_nobody: false,
         };
-        let cleaned = run_to_end(clean_site(&site, needs, &args))
+        let cleaned = block_on_future(clean_site(&site, needs, &args))
             .unwrap()
             .unwrap();
         let removed = left.0.lock().unwrap().clone();
@@ -278,7 +278,7 @@ mod tests {
             instance: "aaaaaaaa".parse().unwrap(),
             jobs,
         };
-        let (cleaned, removed) = cleaned(&needs);
+        let (cleaned, removed) = clean_with_leftovers(&needs);
         assert_eq!(removed, ["caaaaaaaa-2-0-1"]);
         assert_eq!(
             (cleaned.removed, cleaned.needed, cleaned.foreign),
@@ -288,6 +288,6 @@ mod tests {
 
     #[test]
     fn all_of_it_goes_if_nobody_needs_it() {
-        assert_eq!(cleaned(&KeptAttempts::Nobody).1.len(), 3);
+        assert_eq!(clean_with_leftovers(&KeptAttempts::Nobody).1.len(), 3);
     }
 }

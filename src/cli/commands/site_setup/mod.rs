@@ -29,13 +29,14 @@ struct SlurmSession {
 }
 
 impl SlurmSession {
-    fn of(section: &Site, root: PathBuf) -> Result<Self, CliError> {
+    fn open_session(section: &Site, root: PathBuf) -> Result<Self, CliError> {
         let place = tempfile::Builder::new().prefix("cospan-").tempdir();
         let place = place.map_err(|error| {
-            CliError::usage(format!("no temporary directory: {error}"), "set TMPDIR")
+            CliError::usage_error(format!("no temporary directory: {error}"), "set TMPDIR")
         })?;
-        let way = cluster_config::open_way(section, &place.path().join("ssh"))
-            .map_err(|error: SiteError| CliError::usage(error.to_string(), "correct the site"))?;
+        let way = cluster_config::open_connection(section, &place.path().join("ssh")).map_err(
+            |error: SiteError| CliError::usage_error(error.to_string(), "correct the site"),
+        )?;
         // These commands copy nothing.
         let config = cluster_config::slurm_config(section, root, vec!["/bin/false".into()]);
         Ok(Self {
@@ -83,9 +84,9 @@ impl SlurmSession {
         let exec = self.way.exec();
         let made = match self.way {
             ClusterConnection::Here(_) => SlurmSite::new(config, exec),
-            ClusterConnection::Ssh(_) => SlurmSite::remote(config, exec),
+            ClusterConnection::Ssh(_) => SlurmSite::with_remote_root(config, exec),
         };
-        made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
+        made.map_err(|error| CliError::usage_error(error.to_string(), "correct the site"))
     }
 
     async fn close_connection(self) {
@@ -105,14 +106,14 @@ fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> 
             0 => "add it with `cospan site add`, or name a configuration with --config".to_owned(),
             _ => format!("the configuration names {}", names.join(", ")),
         };
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             format!("there is no site {name:?}"),
             remedy,
         ));
     };
     if site.kind != SiteKind::Slurm {
         let what = format!("site {name} is of the kind {}", site.kind.show());
-        return Err(CliError::usage(
+        return Err(CliError::usage_error(
             what,
             "this looks at sites of the kind \"slurm\"",
         ));
@@ -148,6 +149,6 @@ fn judge_findings(findings: &[ClusterFinding]) -> (Vec<DoctorCheck>, CliExitCode
 }
 
 /// Runs a future that uses the network, to its end.
-fn run_to_end<T>(work: impl Future<Output = T>) -> T {
+fn block_on_future<T>(work: impl Future<Output = T>) -> T {
     actix_web::rt::System::new().block_on(work)
 }

@@ -47,7 +47,7 @@ fn component_sites(args: &CommandLineJobArgs) -> Result<Vec<Option<SiteName>>, C
     match (args.site.as_slice(), count) {
         ([], count) => Ok(vec![None; count.unwrap_or(1)]),
         ([site], Some(count)) => Ok(vec![Some(site.clone()); count]),
-        (sites, Some(count)) if sites.len() != count => Err(CliError::usage(
+        (sites, Some(count)) if sites.len() != count => Err(CliError::usage_error(
             format!("{count} components cannot be at {} sites", sites.len()),
             "name a site for each component, or one for all, or leave --components out",
         )),
@@ -63,7 +63,7 @@ fn build_component(
 ) -> Result<ComponentDocument, CliError> {
     let name = ComponentName::new(name);
     let name =
-        name.map_err(|error| CliError::usage(error.to_string(), "ask for fewer components"))?;
+        name.map_err(|error| CliError::usage_error(error.to_string(), "ask for fewer components"))?;
     let (program, arguments) = command
         .split_first()
         .map_or(("", command), |(p, a)| (&**p, a));

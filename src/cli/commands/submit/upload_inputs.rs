@@ -31,27 +31,27 @@ impl<'c> InputUploader<'c> {
     }
 
     /// Sends the files that a job names, relative to the folder of its job file.
-    pub(super) fn bring_files(
+    pub(super) fn upload_job_files(
         &mut self,
         job: &mut JobDocument,
         folder: &Path,
     ) -> Result<(), CliError> {
         job.component
             .iter_mut()
-            .try_for_each(|component| self.bring_component(component, folder))
+            .try_for_each(|component| self.upload_component_files(component, folder))
     }
 
-    fn bring_component(
+    fn upload_component_files(
         &mut self,
         component: &mut ComponentDocument,
         folder: &Path,
     ) -> Result<(), CliError> {
         let site = component.site.clone();
         for input in &mut component.input {
-            self.bring_input(input, site.as_ref(), folder)?;
+            self.upload_input(input, site.as_ref(), folder)?;
         }
         let input = &component.input;
-        self.bring_executable(&mut component.executable, site.as_ref(), (folder, input))?;
+        self.upload_executable(&mut component.executable, site.as_ref(), (folder, input))?;
         let at = component.at.values_mut().map(|change| (None, change));
         let restarted = component
             .restart
@@ -59,21 +59,21 @@ impl<'c> InputUploader<'c> {
             .map(|change| (site.as_ref(), change));
         for (site, change) in at.chain(restarted) {
             if let Some(executable) = &mut change.executable {
-                self.bring_executable(executable, site, (folder, input))?;
+                self.upload_executable(executable, site, (folder, input))?;
             }
         }
         Ok(())
     }
 
-    fn bring_executable(
+    fn upload_executable(
         &mut self,
         executable: &mut ExecutableDocument,
         site: Option<&SiteName>,
         (folder, input): (&Path, &[InputDocument]),
     ) -> Result<(), CliError> {
         let path = match &*executable {
-            ExecutableDocument::AtSite(path) if is_here(path, folder, input) => path.clone(),
-            ExecutableDocument::AtSite(path) if is_nowhere(path, folder, input) => {
+            ExecutableDocument::AtSite(path) if is_local_file(path, folder, input) => path.clone(),
+            ExecutableDocument::AtSite(path) if is_unknown_file(path, folder, input) => {
                 let at = folder.join(&**path).display().to_string();
                 print_note(&format!(
                     "{}: there is no file {at} on this machine; {path} must be in the work \
@@ -87,7 +87,7 @@ impl<'c> InputUploader<'c> {
             }) => path.clone(),
             _ => return Ok(()),
         };
-        let name = self.send_once(&path, site, folder)?;
+        let name = self.upload_once(&path, site, folder)?;
         let file = FileDocument {
             file: Some(name),
             upload: None,
@@ -98,7 +98,7 @@ impl<'c> InputUploader<'c> {
         Ok(())
     }
 
-    fn bring_input(
+    fn upload_input(
         &mut self,
         input: &mut InputDocument,
         site: Option<&SiteName>,
@@ -111,11 +111,11 @@ impl<'c> InputUploader<'c> {
         if input.path.is_none() {
             input.path = own.and_then(|name| RelPath::new(name).ok());
         }
-        input.file = Some(self.send_once(&path, site, folder)?);
+        input.file = Some(self.upload_once(&path, site, folder)?);
         Ok(())
     }
 
-    fn send_once(
+    fn upload_once(
         &mut self,
         path: &Arc<str>,
         site: Option<&SiteName>,
@@ -138,13 +138,13 @@ impl<'c> InputUploader<'c> {
 
 /// Returns true for a relative path of a file beside the job file, unless an input will be there. A
 /// bare name is looked up at the site.
-fn is_here(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+fn is_local_file(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
     is_relative(path) && folder.join(path).is_file() && !is_input_path(path, input)
 }
 
 /// Returns true for a relative path where no file is known, neither here nor among the input, of
 /// which a directory may contain it.
-fn is_nowhere(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+fn is_unknown_file(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
     let brought = Path::new(path).ancestors().filter_map(Path::to_str);
     let is_brought = brought.into_iter().any(|above| is_input_path(above, input));
     is_relative(path) && !folder.join(path).exists() && !is_brought

@@ -127,7 +127,7 @@ fn the_picture_is_one_svg_with_every_site_that_bids() {
         &note_missing_sites(&report),
         &map_points(&report),
     )
-    .standalone();
+    .to_standalone_svg();
     assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
     for part in [
         ">S1<",

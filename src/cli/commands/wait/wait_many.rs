@@ -110,7 +110,7 @@ impl WaitProgress {
     }
 
     /// Returns the time until the next look: looks take only a small part of a server's time.
-    pub(super) fn time_to_rest(&self) -> Duration {
+    pub(super) fn poll_pause(&self) -> Duration {
         POLL.max(self.look * 4)
     }
 
@@ -132,7 +132,7 @@ impl WaitProgress {
 
 impl JobWaiter<'_> {
     /// Reads jobs page by page; a single job only if it is in no list, or has failed.
-    pub(super) fn look_at_many(&mut self, ids: &[u64]) -> Result<(), ClientError> {
+    pub(super) fn poll_many_jobs(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         let begun = Instant::now();
         let mut missing: BTreeSet<u64> = ids.iter().copied().collect();
         let first = missing.first().copied();

@@ -39,7 +39,7 @@ pub struct FailureLogNotes {
 }
 
 impl FailureLogNotes {
-    fn counted(&self) -> [(u64, &'static str); 5] {
+    fn counted_kinds(&self) -> [(u64, &'static str); 5] {
         [
             (self.before_start, "before the start, left out"),
             (self.after_end, "after the end, left out"),
@@ -54,7 +54,7 @@ impl FailureLogNotes {
 
     /// Returns true if all failures were used as they are.
     pub fn is_empty(&self) -> bool {
-        let counted = self.counted().iter().all(|(count, _)| *count == 0);
+        let counted = self.counted_kinds().iter().all(|(count, _)| *count == 0);
         counted && self.log.as_ref().is_none_or(LogComplaints::is_empty)
     }
 }
@@ -62,7 +62,10 @@ impl FailureLogNotes {
 impl fmt::Display for FailureLogNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let log = self.log.as_ref().map(LogComplaints::to_string);
-        let counted = self.counted().into_iter().filter(|(count, _)| *count > 0);
+        let counted = self
+            .counted_kinds()
+            .into_iter()
+            .filter(|(count, _)| *count > 0);
         let counted = counted.map(|(count, what)| format!("{count} {what}"));
         let parts: Vec<String> = log.into_iter().chain(counted).collect();
         f.write_str(&parts.join("; "))

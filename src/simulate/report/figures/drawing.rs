@@ -63,7 +63,7 @@ impl PixelArea {
 
 impl ReportFigure {
     /// The figure as a file of its own, with its style and a background.
-    pub fn standalone(&self) -> String {
+    pub fn to_standalone_svg(&self) -> String {
         let edge = format_px(-MARGIN);
         let width = format_px(self.width + 2.0 * MARGIN);
         let height = format_px(self.height + 2.0 * MARGIN);
@@ -71,18 +71,18 @@ impl ReportFigure {
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>{STYLE}</style>\
              <rect class=\"paper\" x=\"{edge}\" y=\"{edge}\" width=\"{width}\" \
              height=\"{height}\"/>{}</svg>\n",
-            self.opening(MARGIN),
+            self.opening_tag(MARGIN),
             self.body
         )
     }
 
     /// The figure as a part of a page that has the style already.
-    pub fn inline(&self) -> String {
-        format!("{}{}</svg>", self.opening(0.0), self.body)
+    pub fn to_inline_svg(&self) -> String {
+        format!("{}{}</svg>", self.opening_tag(0.0), self.body)
     }
 
     /// The root element's start, and the text for screen readers.
-    fn opening(&self, margin: f64) -> String {
+    fn opening_tag(&self, margin: f64) -> String {
         let width = format_px(self.width + 2.0 * margin);
         let height = format_px(self.height + 2.0 * margin);
         let edge = format_px(-margin);

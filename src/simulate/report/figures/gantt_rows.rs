@@ -28,7 +28,7 @@ pub(super) fn assign_processors(bars: &[&GanttBar], processors: u32) -> Vec<Proc
         while let Some((to, ended)) = standing.first().copied().filter(|(to, _)| *to <= bar.from) {
             places[ended]
                 .iter()
-                .for_each(|block| free.give_back(block.clone()));
+                .for_each(|block| free.return_block(block.clone()));
             standing.remove(&(to, ended));
         }
         let component = bar.job.zip(bar.component);
@@ -105,7 +105,7 @@ impl FreeProcessors {
     }
 
     /// Returns a block and joins it with its neighbours.
-    fn give_back(&mut self, block: Range<u32>) {
+    fn return_block(&mut self, block: Range<u32>) {
         let mut joined = block;
         if let Some(end) = self.0.remove(&joined.end) {
             joined.end = end;

@@ -90,7 +90,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
 fn figures_stay_small_however_much_happens() {
     for run in [crowded(20_000, 1), crowded(2_000, 40)] {
         for figure in all_figures(&[run]) {
-            let bytes = figure.standalone().len();
+            let bytes = figure.to_standalone_svg().len();
             assert!(bytes < 300_000, "{}: {bytes} bytes", figure.name);
         }
     }
@@ -116,9 +116,9 @@ fn a_gantt_chart_stays_small_when_bars_fall_to_pieces_or_come_all_at_once() {
             .find(|figure| figure.name.starts_with("gantt"))
             .unwrap();
         assert!(
-            gantt.standalone().len() < 300_000,
+            gantt.to_standalone_svg().len() < 300_000,
             "{} bytes",
-            gantt.standalone().len()
+            gantt.to_standalone_svg().len()
         );
         assert_eq!(
             gantt.description.contains("at the same time left out"),

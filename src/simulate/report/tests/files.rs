@@ -6,10 +6,10 @@ use cospan_domain::units::Timestamp;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::{empty, short_job, small};
-use crate::simulate::report::{ReportError, ReportFiles, RunRecord, render, write_report};
+use super::{empty_run, short_job, small_run};
+use crate::simulate::report::{ReportError, ReportFiles, RunRecord, render_report, write_report};
 
-fn file<'a>(report: &'a ReportFiles, name: &str) -> &'a str {
+fn file_text<'a>(report: &'a ReportFiles, name: &str) -> &'a str {
     let found = report
         .files
         .iter()
@@ -37,8 +37,8 @@ fn elements(text: &str) -> Result<Vec<String>, quick_xml::Error> {
 }
 
 /// Renders, and checks what holds for every report.
-fn checked(runs: &[RunRecord]) -> ReportFiles {
-    let report = render(&[], runs).unwrap();
+fn render_checked(runs: &[RunRecord]) -> ReportFiles {
+    let report = render_report(&[], runs).unwrap();
     let paths: BTreeSet<_> = report.files.iter().map(|file| &file.path).collect();
     assert_eq!(
         paths.len(),
@@ -61,14 +61,19 @@ fn checked(runs: &[RunRecord]) -> ReportFiles {
         assert_eq!(names[..3], ["svg", "title", "desc"]);
         assert!(!text.contains("NaN") && !text.contains("inf"));
     }
-    serde_json::from_str::<serde_json::Value>(self::file(&report, "summary.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(self::file_text(&report, "summary.json")).unwrap();
     report
 }
 
 #[test]
 fn a_report_on_several_runs_has_all_its_files() {
-    let runs = [small("a", 1), small("b", 1), small("a", 2), small("b", 2)];
-    let report = checked(&runs);
+    let runs = [
+        small_run("a", 1),
+        small_run("b", 1),
+        small_run("a", 2),
+        small_run("b", 2),
+    ];
+    let report = render_checked(&runs);
     let names = report
         .files
         .iter()
@@ -90,15 +95,15 @@ fn a_report_on_several_runs_has_all_its_files() {
     assert!(report.text.contains("\nb less a, per seed\n"));
     assert_eq!(
         report,
-        render(&[], &runs).unwrap(),
+        render_report(&[], &runs).unwrap(),
         "the same records give the same bytes"
     );
 }
 
 #[test]
 fn the_page_holds_every_figure_and_fetches_nothing() {
-    let page = checked(&[small("a", 1)]);
-    let html = file(&page, "report.html");
+    let page = render_checked(&[small_run("a", 1)]);
+    let html = file_text(&page, "report.html");
     assert_eq!(html.matches("<svg ").count(), 4);
     assert!(!html.contains("<script") && !html.contains("<link") && !html.contains("@import"));
     let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
@@ -118,8 +123,8 @@ fn the_page_holds_every_figure_and_fetches_nothing() {
 /// Whoever scrolls on a screen cannot on paper.
 #[test]
 fn a_table_breaks_its_cells_rather_than_leave_the_paper() {
-    let page = checked(&[small("a", 1)]);
-    let html = file(&page, "report.html");
+    let page = render_checked(&[small_run("a", 1)]);
+    let html = file_text(&page, "report.html");
     let (_, printed) = html.split_once("@media print{").unwrap();
     let (printed, body) = printed.split_once("</style>").unwrap();
     assert!(printed.contains("\ntd{white-space:normal}\n"), "{printed}");
@@ -129,17 +134,17 @@ fn a_table_breaks_its_cells_rather_than_leave_the_paper() {
 
 #[test]
 fn names_are_escaped_wherever_they_stand() {
-    let mut run = small("<script>alert('x')</script>\u{0}&", 1);
+    let mut run = small_run("<script>alert('x')</script>\u{0}&", 1);
     run.sites[0].name = "<b>\"Delft\" & Co".to_owned();
     run.counters.insert("<i>odd".to_owned(), 1);
-    let report = checked(&[
+    let report = render_checked(&[
         run.clone(),
         RunRecord {
             label: "</style>".to_owned(),
             ..run
         },
     ]);
-    let html = file(&report, "report.html");
+    let html = file_text(&report, "report.html");
     for raw in ["<script>", "<b>", "<i>odd", "& Co", "</style></"] {
         assert!(!html.contains(raw), "{raw}");
     }
@@ -149,7 +154,7 @@ fn names_are_escaped_wherever_they_stand() {
 
 #[test]
 fn runs_without_jobs_sites_or_time_are_reported() {
-    let report = checked(&[empty()]);
+    let report = render_checked(&[empty_run()]);
     assert!(
         report.text.contains("mean wait (s)                -"),
         "{}",
@@ -157,9 +162,9 @@ fn runs_without_jobs_sites_or_time_are_reported() {
     );
     let idle = RunRecord {
         ended: Timestamp(9_000),
-        ..small("idle", 1)
+        ..small_run("idle", 1)
     };
-    checked(&[RunRecord {
+    render_checked(&[RunRecord {
         jobs: Vec::new(),
         queue: Vec::new(),
         began: Timestamp(0),
@@ -172,18 +177,18 @@ fn one_job_and_jobs_that_never_started_are_reported() {
     let one = RunRecord {
         ended: Timestamp(30_000),
         jobs: vec![short_job()],
-        ..empty()
+        ..empty_run()
     };
     let mut unfinished = one.clone();
     unfinished.label = "unfinished".to_owned();
     unfinished.jobs[0].started = None;
     unfinished.jobs[0].finished = None;
-    checked(&[one, unfinished]);
+    render_checked(&[one, unfinished]);
 }
 
 #[test]
 fn nonsense_in_a_record_is_no_reason_to_panic() {
-    let mut run = small("odd", 1);
+    let mut run = small_run("odd", 1);
     run.ended = Timestamp(u64::MAX);
     run.sites[0].processors = 0;
     run.sites[1].load.reverse();
@@ -208,22 +213,22 @@ fn nonsense_in_a_record_is_no_reason_to_panic() {
     run.jobs
         .iter_mut()
         .for_each(|job| job.transfer_bytes = u64::MAX);
-    checked(&[run]);
+    render_checked(&[run]);
 }
 
 #[test]
 fn runs_that_cannot_be_told_apart_or_go_backwards_are_refused() {
-    assert!(matches!(render(&[], &[]), Err(ReportError::NoRuns)));
-    let twice = render(&[], &[empty(), empty()]);
+    assert!(matches!(render_report(&[], &[]), Err(ReportError::NoRuns)));
+    let twice = render_report(&[], &[empty_run(), empty_run()]);
     assert!(matches!(
         twice,
         Err(ReportError::DuplicateRun { seed: 1, .. })
     ));
-    let backwards = render(
+    let backwards = render_report(
         &[],
         &[RunRecord {
             ended: Timestamp(0),
-            ..empty()
+            ..empty_run()
         }],
     );
     assert!(matches!(
@@ -236,7 +241,7 @@ fn runs_that_cannot_be_told_apart_or_go_backwards_are_refused() {
 fn records_survive_serialization() {
     let run = RunRecord {
         jobs: vec![short_job()],
-        ..small("a", 1)
+        ..small_run("a", 1)
     };
     let json = serde_json::to_string(&run).unwrap();
     assert_eq!(serde_json::from_str::<RunRecord>(&json).unwrap(), run);
@@ -244,8 +249,8 @@ fn records_survive_serialization() {
 
 #[test]
 fn curves_that_coincide_are_drawn_through_each_other_and_named() {
-    let report = checked(&[small("a", 1), small("b", 2), small("a copy", 1)]);
-    let figure = file(&report, "figures/distributions.svg");
+    let report = render_checked(&[small_run("a", 1), small_run("b", 2), small_run("a copy", 1)]);
+    let figure = file_text(&report, "figures/distributions.svg");
     assert!(figure.contains("a and a copy coincide."), "{figure}");
     assert!(figure.contains(".dash2{stroke-dasharray:"));
     let drawn = |class: &str| figure.matches(&format!("class=\"{class}\"")).count();
@@ -259,9 +264,9 @@ fn curves_that_coincide_are_drawn_through_each_other_and_named() {
 #[test]
 fn the_page_says_which_jobs_waited_and_what_each_difference_is_about() {
     let labels = ["cf, easy", "cf, fcfs", "wf, easy", "wf, fcfs"];
-    let runs: Vec<RunRecord> = labels.iter().map(|label| small(label, 1)).collect();
-    let report = checked(&runs);
-    let html = file(&report, "report.html");
+    let runs: Vec<RunRecord> = labels.iter().map(|label| small_run(label, 1)).collect();
+    let report = render_checked(&runs);
+    let html = file_text(&report, "report.html");
     for words in [
         "By number of components",
         "By size",
@@ -287,9 +292,9 @@ fn a_second_report_leaves_nothing_of_the_first_and_all_else() {
             .map(|file| file.unwrap().file_name().into_string().unwrap())
             .collect()
     };
-    write_report(folder.path(), &[], &[small("a", 1), small("b", 1)]).unwrap();
+    write_report(folder.path(), &[], &[small_run("a", 1), small_run("b", 1)]).unwrap();
     std::fs::write(folder.path().join("figures/notes.txt"), "mine").unwrap();
-    write_report(folder.path(), &[], &[small("c", 1)]).unwrap();
+    write_report(folder.path(), &[], &[small_run("c", 1)]).unwrap();
     let expected = [
         "distributions.svg",
         "gantt-c.svg",
@@ -303,7 +308,7 @@ fn a_second_report_leaves_nothing_of_the_first_and_all_else() {
 #[test]
 fn a_report_is_written_as_rendered_and_a_refusing_disk_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let report = write_report(folder.path(), &[], &[empty()]).unwrap();
+    let report = write_report(folder.path(), &[], &[empty_run()]).unwrap();
     for file in &report.files {
         assert_eq!(
             std::fs::read(folder.path().join(&file.path)).unwrap(),
@@ -311,6 +316,6 @@ fn a_report_is_written_as_rendered_and_a_refusing_disk_is_named() {
         );
     }
     let blocked = folder.path().join("jobs.csv");
-    let error = write_report(&blocked, &[], &[empty()]).unwrap_err();
+    let error = write_report(&blocked, &[], &[empty_run()]).unwrap_err();
     assert!(error.to_string().contains("jobs.csv/figures"), "{error}");
 }

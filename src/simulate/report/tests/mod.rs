@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use cospan_domain::units::Timestamp;
 
 use super::{JobEnding, RunJob, RunRecord};
-use sample::{SampleSettings, sample};
+use sample::{SampleSettings, sample_run};
 
 /// A run of about an hour over three sites.
-fn small(label: &str, seed: u64) -> RunRecord {
-    sample(&SampleSettings {
+fn small_run(label: &str, seed: u64) -> RunRecord {
+    sample_run(&SampleSettings {
         label: label.to_owned(),
         seed,
         sites: vec![32, 24, 8],
@@ -27,7 +27,7 @@ fn small(label: &str, seed: u64) -> RunRecord {
 }
 
 /// A run in which nothing happened.
-fn empty() -> RunRecord {
+fn empty_run() -> RunRecord {
     RunRecord {
         label: "empty".to_owned(),
         seed: 1,

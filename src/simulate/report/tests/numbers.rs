@@ -3,7 +3,7 @@
 use cospan_domain::units::Timestamp;
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::{empty, short_job, small};
+use super::{empty_run, short_job, small_run};
 use crate::simulate::report::number_format;
 use crate::simulate::report::{
     ConfidenceInterval, JobEnding, JobGroupSummary, RunJob, RunRecord, RunSummary,
@@ -16,7 +16,7 @@ fn near(a: f64, b: f64) -> bool {
 
 #[test]
 fn the_summary_agrees_with_sums_over_the_rows() {
-    let run = small("a", 3);
+    let run = small_run("a", 3);
     let summary = RunSummary::of_run(&run);
     let mut waited_ms = 0;
     let mut started = 0;
@@ -56,7 +56,7 @@ fn the_summary_agrees_with_sums_over_the_rows() {
 
 #[test]
 fn utilization_agrees_with_the_area_of_the_bars() {
-    let run = small("a", 4);
+    let run = small_run("a", 4);
     let within = |at: Timestamp| at.0.clamp(run.began.0, run.ended.0);
     let mut areas = [0u64; 4];
     for bar in run.sites.iter().flat_map(|site| &site.bars) {
@@ -181,7 +181,10 @@ fn jobs_are_told_apart_by_their_size_and_their_components() {
         ..job(3, 48, 0)
     };
     let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
-    let summary = RunSummary::of_run(&RunRecord { jobs, ..empty() });
+    let summary = RunSummary::of_run(&RunRecord {
+        jobs,
+        ..empty_run()
+    });
     let told = |groups: &[JobGroupSummary]| -> Vec<(String, u64, u64, f64)> {
         groups
             .iter()

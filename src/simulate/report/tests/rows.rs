@@ -2,10 +2,10 @@
 
 use cospan_domain::units::Timestamp;
 
-use super::{empty, short_job, small};
+use super::{empty_run, short_job, small_run};
 use crate::simulate::report::{COLUMNS, RunRecord, jobs_csv};
 
-fn read(runs: &[RunRecord]) -> (Vec<String>, Vec<Vec<String>>) {
+fn read_jobs_csv(runs: &[RunRecord]) -> (Vec<String>, Vec<Vec<String>>) {
     let bytes = jobs_csv(runs).unwrap();
     let mut reader = csv::Reader::from_reader(&bytes[..]);
     let owned = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
@@ -17,14 +17,14 @@ fn read(runs: &[RunRecord]) -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 /// The milliseconds of a field in seconds.
-fn ms(field: &str) -> Option<u64> {
+fn parse_ms(field: &str) -> Option<u64> {
     (!field.is_empty()).then(|| field.replace('.', "").parse().unwrap())
 }
 
 #[test]
 fn every_job_has_one_row_that_gives_its_facts_back() {
-    let runs = [small("a", 1), small("b", 1), small("a", 2)];
-    let (header, rows) = read(&runs);
+    let runs = [small_run("a", 1), small_run("b", 1), small_run("a", 2)];
+    let (header, rows) = read_jobs_csv(&runs);
     assert_eq!(header, COLUMNS.map(|column| column.name));
     let column = |name| header.iter().position(|other| other == name).unwrap();
     let jobs: Vec<_> = runs
@@ -42,13 +42,19 @@ fn every_job_has_one_row_that_gives_its_facts_back() {
         assert_eq!(field("job_id"), job.id.to_string());
         assert_eq!(field("processors"), job.processors.to_string());
         assert_eq!(field("ending"), job.ending.word());
-        assert_eq!(ms(field("submitted_s")), since(Some(job.submitted)));
-        assert_eq!(ms(field("placed_s")), since(job.placed));
-        assert_eq!(ms(field("claimed_s")), since(job.claimed));
-        assert_eq!(ms(field("started_s")), since(job.started));
-        assert_eq!(ms(field("finished_s")), since(job.finished));
-        assert_eq!(ms(field("transfer_time_s")), Some(job.transfer_time_ms));
-        assert_eq!(ms(field("held_processor_s")), Some(job.held_processor_ms));
+        assert_eq!(parse_ms(field("submitted_s")), since(Some(job.submitted)));
+        assert_eq!(parse_ms(field("placed_s")), since(job.placed));
+        assert_eq!(parse_ms(field("claimed_s")), since(job.claimed));
+        assert_eq!(parse_ms(field("started_s")), since(job.started));
+        assert_eq!(parse_ms(field("finished_s")), since(job.finished));
+        assert_eq!(
+            parse_ms(field("transfer_time_s")),
+            Some(job.transfer_time_ms)
+        );
+        assert_eq!(
+            parse_ms(field("held_processor_s")),
+            Some(job.held_processor_ms)
+        );
     }
 }
 
@@ -57,9 +63,9 @@ fn the_figures_of_a_job_follow_from_its_instants() {
     let run = RunRecord {
         began: Timestamp(500),
         jobs: vec![short_job()],
-        ..empty()
+        ..empty_run()
     };
-    let (header, rows) = read(&[run]);
+    let (header, rows) = read_jobs_csv(&[run]);
     let field = |name: &str| &rows[0][header.iter().position(|other| other == name).unwrap()];
     assert_eq!(field("name"), "a, \"quoted\"\nname");
     assert_eq!(field("submitted_s"), "0.500");
@@ -97,9 +103,9 @@ fn what_a_job_never_reached_is_empty_what_preceded_the_run_is_negative() {
     job.finished = None;
     let run = RunRecord {
         jobs: vec![job],
-        ..empty()
+        ..empty_run()
     };
-    let (header, rows) = read(&[run]);
+    let (header, rows) = read_jobs_csv(&[run]);
     let field = |name: &str| &rows[0][header.iter().position(|other| other == name).unwrap()];
     assert_eq!(field("submitted_s"), "-4.000");
     for name in [

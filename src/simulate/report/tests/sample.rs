@@ -59,7 +59,7 @@ struct SampleSimulation {
 }
 
 /// Makes up a run.
-pub(super) fn sample(of: &SampleSettings) -> RunRecord {
+pub(super) fn sample_run(of: &SampleSettings) -> RunRecord {
     let mut world = SampleSimulation::new(of);
     while let Some((&key, _)) = world.events.first_key_value() {
         let Some(event) = world.events.remove(&key) else {
@@ -69,8 +69,8 @@ pub(super) fn sample(of: &SampleSettings) -> RunRecord {
             break;
         }
         world.now = key.0;
-        world.on(event);
-        world.place();
+        world.handle_event(event);
+        world.place_waiting();
     }
     let counters = [
         ("messages", 41),
@@ -105,8 +105,8 @@ impl SampleSimulation {
         let mut at = BEGAN;
         let jobs: Vec<RunJob> = (1..=of.jobs)
             .map(&mut |id: u64| {
-                at += exponential(&mut rng, of.gap_ms);
-                job(&mut rng, id, at)
+                at += draw_exponential(&mut rng, of.gap_ms);
+                draw_job(&mut rng, id, at)
             })
             .collect();
         let sites: Vec<SiteTrace> = of.sites.iter().enumerate().map(site).collect();
@@ -135,31 +135,31 @@ impl SampleSimulation {
             rng,
         };
         for index in 0..world.run.jobs.len() {
-            world.at(
+            world.schedule_event(
                 world.run.jobs[index].submitted.0,
                 SampleEvent::Submit(index),
             );
         }
         for site in 0..world.run.sites.len() {
-            world.at(BEGAN, SampleEvent::LocalArrival(site));
+            world.schedule_event(BEGAN, SampleEvent::LocalArrival(site));
             let first = length / 5 * (site as u64 + 1) / 2;
-            world.at(BEGAN + first, SampleEvent::Outage(site));
+            world.schedule_event(BEGAN + first, SampleEvent::Outage(site));
         }
         world
     }
 
-    fn at(&mut self, when: u64, event: SampleEvent) {
+    fn schedule_event(&mut self, when: u64, event: SampleEvent) {
         self.sequence += 1;
         self.events.insert((when, self.sequence), event);
     }
 
-    fn free(&self, site: usize) -> u32 {
+    fn free_processors(&self, site: usize) -> u32 {
         self.run.sites[site]
             .processors
             .saturating_sub(self.used[site].iter().sum())
     }
 
-    fn on(&mut self, event: SampleEvent) {
+    fn handle_event(&mut self, event: SampleEvent) {
         match event {
             SampleEvent::Submit(job) => self.waiting.push_back(job),
             SampleEvent::LocalArrival(site) => {
@@ -169,32 +169,34 @@ impl SampleSimulation {
                 } else {
                     900_000
                 };
-                let next = self.now + exponential(&mut self.rng, gap);
-                self.at(next, SampleEvent::LocalArrival(site));
+                let next = self.now + draw_exponential(&mut self.rng, gap);
+                self.schedule_event(next, SampleEvent::LocalArrival(site));
                 let wanted = self.rng.random_range(1..12);
-                let length = exponential(&mut self.rng, 1_800_000);
+                let length = draw_exponential(&mut self.rng, 1_800_000);
                 self.occupy(site, wanted, length, LoadKind::Local);
             }
             SampleEvent::Outage(site) => {
                 let wanted = self.run.sites[site].processors / 6;
                 self.occupy(site, wanted, 1_500_000, LoadKind::Down);
             }
-            SampleEvent::Free(site, processors, kind) => self.change(site, kind, processors, false),
-            SampleEvent::Start(job) => self.start(job),
-            SampleEvent::End(job) => self.end(job),
+            SampleEvent::Free(site, processors, kind) => {
+                self.change_use(site, kind, processors, false)
+            }
+            SampleEvent::Start(job) => self.start_job(job),
+            SampleEvent::End(job) => self.end_job(job),
         }
     }
 
     fn occupy(&mut self, site: usize, wanted: u32, length: u64, kind: LoadKind) {
-        let processors = wanted.min(self.free(site));
+        let processors = wanted.min(self.free_processors(site));
         if processors > 0 {
-            self.change(site, kind, processors, true);
-            self.bar(site, self.now, self.now + length, processors, kind, None);
-            self.at(self.now + length, SampleEvent::Free(site, processors, kind));
+            self.change_use(site, kind, processors, true);
+            self.add_bar(site, self.now, self.now + length, processors, kind, None);
+            self.schedule_event(self.now + length, SampleEvent::Free(site, processors, kind));
         }
     }
 
-    fn place(&mut self) {
+    fn place_waiting(&mut self) {
         let mut index = 0;
         while index < self.waiting.len().min(30) {
             let job = self.waiting[index];
@@ -222,7 +224,9 @@ impl SampleSimulation {
     fn try_place(&mut self, job: usize) -> bool {
         let components = self.run.jobs[job].components;
         let processors = self.run.jobs[job].processors;
-        let mut free: Vec<u32> = (0..self.used.len()).map(|site| self.free(site)).collect();
+        let mut free: Vec<u32> = (0..self.used.len())
+            .map(|site| self.free_processors(site))
+            .collect();
         let mut sites = Vec::new();
         for _ in 0..components {
             let share = processors / components;
@@ -236,7 +240,7 @@ impl SampleSimulation {
             sites.push((site, share));
         }
         for (site, share) in &sites {
-            self.change(*site, LoadKind::GridHold, *share, true);
+            self.change_use(*site, LoadKind::GridHold, *share, true);
         }
         let mut distinct: Vec<usize> = sites.iter().map(|(site, _)| *site).collect();
         distinct.sort_unstable();
@@ -248,23 +252,23 @@ impl SampleSimulation {
         row.transfer_bytes = u64::from(processors) * 1_000_000;
         self.placed[job] = sites;
         let hold = if components > 1 {
-            1 + exponential(&mut self.rng, self.hold_ms)
+            1 + draw_exponential(&mut self.rng, self.hold_ms)
         } else {
             900
         };
-        self.at(self.now + hold, SampleEvent::Start(job));
+        self.schedule_event(self.now + hold, SampleEvent::Start(job));
         true
     }
 
-    fn start(&mut self, job: usize) {
+    fn start_job(&mut self, job: usize) {
         let held_from = self.run.jobs[job].placed.map_or(self.now, |at| at.0);
-        let length = 1_000 + exponential(&mut self.rng, 900_000);
+        let length = 1_000 + draw_exponential(&mut self.rng, 900_000);
         for (component, (site, share)) in self.placed[job].clone().into_iter().enumerate() {
-            self.change(site, LoadKind::GridHold, share, false);
-            self.change(site, LoadKind::GridRun, share, true);
+            self.change_use(site, LoadKind::GridHold, share, false);
+            self.change_use(site, LoadKind::GridRun, share, true);
             let id = Some((job as u64 + 1, component as u32));
-            self.bar(site, held_from, self.now, share, LoadKind::GridHold, id);
-            self.bar(
+            self.add_bar(site, held_from, self.now, share, LoadKind::GridHold, id);
+            self.add_bar(
                 site,
                 self.now,
                 self.now + length,
@@ -276,12 +280,12 @@ impl SampleSimulation {
         let row = &mut self.run.jobs[job];
         row.started = Some(Timestamp(self.now));
         row.held_processor_ms = (self.now - held_from) * u64::from(row.processors);
-        self.at(self.now + length, SampleEvent::End(job));
+        self.schedule_event(self.now + length, SampleEvent::End(job));
     }
 
-    fn end(&mut self, job: usize) {
+    fn end_job(&mut self, job: usize) {
         for (site, share) in std::mem::take(&mut self.placed[job]) {
-            self.change(site, LoadKind::GridRun, share, false);
+            self.change_use(site, LoadKind::GridRun, share, false);
         }
         let row = &mut self.run.jobs[job];
         row.finished = Some(Timestamp(self.now));
@@ -292,7 +296,7 @@ impl SampleSimulation {
         };
     }
 
-    fn change(&mut self, site: usize, kind: LoadKind, processors: u32, more: bool) {
+    fn change_use(&mut self, site: usize, kind: LoadKind, processors: u32, more: bool) {
         let used = &mut self.used[site][kind as usize];
         *used = if more {
             *used + processors
@@ -310,7 +314,7 @@ impl SampleSimulation {
         self.run.sites[site].load.push(step);
     }
 
-    fn bar(
+    fn add_bar(
         &mut self,
         site: usize,
         from: u64,
@@ -330,7 +334,7 @@ impl SampleSimulation {
     }
 }
 
-fn job(rng: &mut StdRng, id: u64, at: u64) -> RunJob {
+fn draw_job(rng: &mut StdRng, id: u64, at: u64) -> RunJob {
     let components = [1, 1, 1, 2, 2, 3, 4][rng.random_range(0..7)];
     let each = [1, 2, 4, 8, 8, 16, 16, 24][rng.random_range(0..8)];
     RunJob {
@@ -362,7 +366,7 @@ fn job(rng: &mut StdRng, id: u64, at: u64) -> RunJob {
     }
 }
 
-fn exponential(rng: &mut StdRng, mean_ms: u64) -> u64 {
+fn draw_exponential(rng: &mut StdRng, mean_ms: u64) -> u64 {
     let uniform: f64 = rng.random_range(f64::EPSILON..1.0);
     (-uniform.ln() * mean_ms as f64) as u64
 }

@@ -58,7 +58,7 @@ fn jobs_of_a_log_are_kept_as_they_are() {
         },
     ];
     assert_eq!(jobs, expected);
-    assert_eq!(jobs[2].time_held(), DurationMs::from_secs(60));
+    assert_eq!(jobs[2].occupation_time(), DurationMs::from_secs(60));
 }
 
 #[test]

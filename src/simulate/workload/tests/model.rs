@@ -229,7 +229,7 @@ fn jobs_without_room_are_counted_and_named_or_refused() {
         error.starts_with(&format!("job {first} needs 2 components of up to 80 ")),
         "{error}"
     );
-    let error = options.plan(&[16], BEGIN).unwrap_err();
+    let error = options.plan_workload(&[16], BEGIN).unwrap_err();
     assert!(
         error
             .to_string()
@@ -282,6 +282,6 @@ fn options_out_of_range_are_refused_with_the_range() {
 #[test]
 fn no_sites_have_room_for_no_job() {
     for options in [poisson(1, &[1]), lublin(1), poisson(1, &[u32::MAX])] {
-        assert!(options.plan(&[], BEGIN).is_err());
+        assert!(options.plan_workload(&[], BEGIN).is_err());
     }
 }

@@ -10,7 +10,7 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::units::Bytes;
 
 use super::super::common_texts::LoadedCommonTexts;
-use super::super::frame::damaged_record;
+use super::super::frame::damaged_record_error;
 use super::super::job::LoadedJobParts;
 use super::super::spec_text::LastReadSpec;
 use crate::port::{StoreError, StoreKey};
@@ -55,7 +55,7 @@ impl JobMemoryBudget {
 
     /// Counts a job. Returns true if there is room for it and all before.
     fn admits(&self, job: &Job) -> bool {
-        let Bytes(own) = job.spec.footprint();
+        let Bytes(own) = job.spec.memory_footprint();
         self.jobs.fetch_add(1, Ordering::Relaxed);
         self.bytes
             .fetch_add(own, Ordering::Relaxed)
@@ -185,7 +185,10 @@ impl DecodeWorkerPool {
                 thread
                     .join()
                     .unwrap_or_else(|_| {
-                        Err(damaged_record("a job", "its decoding panicked".into()))
+                        Err(damaged_record_error(
+                            "a job",
+                            "its decoding panicked".into(),
+                        ))
                     })?
                     .into_iter(),
             );

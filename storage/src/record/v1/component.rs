@@ -180,11 +180,11 @@ pub(crate) fn max_written_bytes(component: &job_state::Component) -> usize {
         .charge
         .as_ref()
         .map_or(0, |charge| charge.detail.len());
-    FIELDS + items * ITEM + (run_text_bytes(&component.run) + detail) * ESCAPED
+    FIELDS + items * ITEM + (attempt_text_bytes(&component.run) + detail) * ESCAPED
 }
 
 /// Returns the bytes of text in the state of an attempt.
-fn run_text_bytes(run: &AttemptState) -> usize {
+fn attempt_text_bytes(run: &AttemptState) -> usize {
     let host = match run {
         AttemptState::AtGate { host, .. }
         | AttemptState::Opened { host, .. }
@@ -216,7 +216,7 @@ impl Component {
     }
 
     /// Removes the sources of its input.
-    pub(crate) fn drop_sources(&mut self) {
+    pub(crate) fn drop_input_sources(&mut self) {
         if let Some(placement) = &mut self.placement {
             placement.sources.clear();
         }

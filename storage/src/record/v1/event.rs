@@ -95,7 +95,7 @@ wire_enum!(Happened = JobEventKind {
 
 impl JobEvent {
     /// Removes the sources of the input of a placed job.
-    pub(crate) fn drop_sources(&mut self) {
+    pub(crate) fn drop_input_sources(&mut self) {
         match &mut self.what {
             Happened::JobPlaced { placements, .. } => {
                 for placement in placements.iter_mut() {

@@ -237,7 +237,7 @@ impl Draw {
         let mut search =
             ReservationSearch::after_serial(self.wanted(), ReservationSerial(self.n32() / 2));
         for _ in 0..self.below(12) {
-            if let ReservationSearchState::Asks(_) = search.standing() {
+            if let ReservationSearchState::Asks(_) = search.current_state() {
                 let outcome = self.outcome(search.window);
                 search.record_outcome(outcome);
             }

@@ -7,7 +7,7 @@ fn window(from: u64, to: u64) -> StartWindow {
 }
 
 /// The paper's example (section 3.2.4).
-fn co_1() -> (LedgerSites, Coallocation) {
+fn paper_example() -> (LedgerSites, Coallocation) {
     let tables = LedgerSites::new(&[
         ("R1", 2, &[(2, 7, 11)]),
         ("R2", 1, &[(1, 15, 19)]),
@@ -24,19 +24,19 @@ fn co_1() -> (LedgerSites, Coallocation) {
 
 #[test]
 fn co_1_the_papers_example_takes_three_windows_and_one_path() {
-    let (mut tables, job) = co_1();
-    let (search, standing) = tables.run(job);
+    let (mut tables, job) = paper_example();
+    let (search, standing) = tables.run_search(job);
     assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(
-        starts(&search),
-        expected(&[("R1", 11), ("R4", 8), ("R3", 9)])
+        starts_of_parts(&search),
+        expected_starts(&[("R1", 11), ("R4", 8), ("R3", 9)])
     );
     assert_eq!((search.windows_tried, search.window), (3, window(6, 11)));
-    assert_eq!(tables.ledgers[&site("R2")].leases().count(), 0);
+    assert_eq!(tables.ledgers[&site("R2")].reservations().count(), 0);
     let mut windows: Vec<_> = tables.asked.iter().map(|(window, _)| *window).collect();
     windows.dedup();
     assert_eq!(windows, [window(0, 5), window(3, 8), window(6, 11)]);
-    let r4 = search.reserved()[1].clone().unwrap().serial;
+    let r4 = search.part_reservations()[1].clone().unwrap().serial;
     let handed_over = ReservationCall::Modify {
         site: site("R4"),
         serial: r4,
@@ -56,15 +56,19 @@ fn co_1_the_papers_example_takes_three_windows_and_one_path() {
 
 #[test]
 fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
-    let mut tables = co_2_tables();
-    let (search, standing) = tables.run(co_2_job());
+    let mut tables = second_example_sites();
+    let (search, standing) = tables.run_search(second_example_job());
     assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(
-        starts(&search),
-        expected(&[("R2", 0), ("R3", 0), ("R1", 0)])
+        starts_of_parts(&search),
+        expected_starts(&[("R2", 0), ("R3", 0), ("R1", 0)])
     );
     assert_eq!(search.windows_tried, 1);
-    let asks: Vec<String> = tables.asked.iter().map(|(_, ask)| in_words(ask)).collect();
+    let asks: Vec<String> = tables
+        .asked
+        .iter()
+        .map(|(_, ask)| describe_call(ask))
+        .collect();
     let path = ["create J2 at R3", "change R2 to J1", "change R1 to J3"];
     assert_eq!(asks[3..6], path);
     assert!(
@@ -74,16 +78,16 @@ fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
     );
 }
 
-fn co_2_tables() -> LedgerSites {
+fn second_example_sites() -> LedgerSites {
     LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[]), ("R3", 1, &[])])
 }
 
-fn co_2_job() -> Coallocation {
+fn second_example_job() -> Coallocation {
     let sites: [&[&str]; 3] = [&["R1", "R2"], &["R2", "R3"], &["R1"]];
     job(20, sites.map(|sites| part(1, 60, sites)).into())
 }
 
-fn in_words(ask: &ReservationCall) -> String {
+fn describe_call(ask: &ReservationCall) -> String {
     match ask {
         ReservationCall::Create { site, part, .. } => format!("create J{} at {site}", part + 1),
         ReservationCall::Modify { site, part, .. } => format!("change {site} to J{}", part + 1),
@@ -96,7 +100,8 @@ fn in_words(ask: &ReservationCall) -> String {
 #[test]
 fn co_3_what_is_never_possible_fails_in_the_first_window() {
     let mut tables = LedgerSites::new(&[("R1", 2, &[]), ("R2", 2, &[])]);
-    let (search, standing) = tables.run(job(20, vec![part(4, 60, &["R1"]), part(2, 60, &["R2"])]));
+    let (search, standing) =
+        tables.run_search(job(20, vec![part(4, 60, &["R1"]), part(2, 60, &["R2"])]));
     assert_eq!(
         standing,
         ReservationSearchState::Failed(ReservationSearchFailure::Never)
@@ -108,7 +113,8 @@ fn co_3_what_is_never_possible_fails_in_the_first_window() {
 #[test]
 fn co_4_no_part_ever_starts_after_the_latest_start() {
     let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 22)])]);
-    let (search, standing) = tables.run(job(20, vec![part(1, 60, &["R1"]), part(1, 60, &["R2"])]));
+    let (search, standing) =
+        tables.run_search(job(20, vec![part(1, 60, &["R1"]), part(1, 60, &["R2"])]));
     assert_eq!(
         standing,
         ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
@@ -120,11 +126,15 @@ fn co_4_no_part_ever_starts_after_the_latest_start() {
 #[test]
 fn co_5_the_window_slides_and_takes_reservations_along() {
     let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 12)])]);
-    let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
+    let (search, standing) =
+        tables.run_search(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R1", 7), ("R2", 12)]));
+    assert_eq!(
+        starts_of_parts(&search),
+        expected_starts(&[("R1", 7), ("R2", 12)])
+    );
     assert_eq!((search.windows_tried, search.window), (2, window(7, 12)));
-    let first = search.reserved()[0].clone().unwrap().serial;
+    let first = search.part_reservations()[0].clone().unwrap().serial;
     assert_eq!(
         first,
         ReservationSerial(1),
@@ -135,23 +145,31 @@ fn co_5_the_window_slides_and_takes_reservations_along() {
 #[test]
 fn co_6_a_reservation_that_is_still_inside_is_left_alone() {
     let mut tables = LedgerSites::new(&[("R1", 1, &[(1, 0, 4)]), ("R2", 1, &[(1, 0, 7)])]);
-    let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
+    let (search, standing) =
+        tables.run_search(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R1", 4), ("R2", 7)]));
+    assert_eq!(
+        starts_of_parts(&search),
+        expected_starts(&[("R1", 4), ("R2", 7)])
+    );
     let second = tables.asked.iter().filter(|(at, _)| *at == window(2, 7));
     let changes = second.filter(|(_, ask)| {
-        !in_words(ask).starts_with('c') || matches!(ask, ReservationCall::Create { .. })
+        !describe_call(ask).starts_with('c') || matches!(ask, ReservationCall::Create { .. })
     });
-    let changes: Vec<String> = changes.map(|(_, ask)| in_words(ask)).collect();
+    let changes: Vec<String> = changes.map(|(_, ask)| describe_call(ask)).collect();
     assert_eq!(changes, ["create J2 at R2"]);
 }
 
 #[test]
 fn co_7_one_site_may_hold_several_reservations_of_a_job() {
     let mut tables = LedgerSites::new(&[("R1", 4, &[])]);
-    let (search, standing) = tables.run(job(20, vec![part(2, 60, &["R1"]), part(2, 60, &["R1"])]));
+    let (search, standing) =
+        tables.run_search(job(20, vec![part(2, 60, &["R1"]), part(2, 60, &["R1"])]));
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R1", 0), ("R1", 0)]));
+    assert_eq!(
+        starts_of_parts(&search),
+        expected_starts(&[("R1", 0), ("R1", 0)])
+    );
     assert!(
         !tables
             .asked
@@ -163,12 +181,15 @@ fn co_7_one_site_may_hold_several_reservations_of_a_job() {
 #[test]
 fn co_8_a_path_that_fails_says_when_it_may_succeed() {
     let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 9)])]);
-    let (search, standing) = tables.run(job(
+    let (search, standing) = tables.run_search(job(
         20,
         vec![part(1, 60, &["R1", "R2"]), part(1, 60, &["R1"])],
     ));
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R2", 9), ("R1", 4)]));
+    assert_eq!(
+        starts_of_parts(&search),
+        expected_starts(&[("R2", 9), ("R1", 4)])
+    );
     assert_eq!((search.windows_tried, search.window), (2, window(4, 9)));
 }
 
@@ -179,7 +200,7 @@ fn co_9_a_hint_that_is_not_after_the_window_still_moves_it_on() {
         next: Some(Timestamp(NINE + 3)),
     };
     let (search, standing) =
-        tables.run_with(job(20, vec![part(1, 60, &["R1"])]), |_, _, _, _| early);
+        tables.run_search_with(job(20, vec![part(1, 60, &["R1"])]), |_, _, _, _| early);
     assert_eq!(
         standing,
         ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
@@ -194,25 +215,25 @@ fn co_9_a_hint_that_is_not_after_the_window_still_moves_it_on() {
 
 #[test]
 fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
-    let mut tables = co_2_tables();
+    let mut tables = second_example_sites();
     let mut states = Vec::new();
-    let (_, standing) = tables.run_with(co_2_job(), |tables, search, job, ask| {
-        states.push(starts(search));
-        if in_words(ask) == "change R2 to J1" {
+    let (_, standing) = tables.run_search_with(second_example_job(), |tables, search, job, ask| {
+        states.push(starts_of_parts(search));
+        if describe_call(ask) == "change R2 to J1" {
             let ReservationCall::Modify { serial, .. } = ask else {
                 panic!("{ask:?}")
             };
             tables.ledgers.get_mut(&site("R2")).unwrap().cancel(serial);
             return ReservationOutcome::Lost { next: None };
         }
-        tables.answer(job, ask)
+        tables.answer_call(job, ask)
     });
     // J1, J2 and no J3; the sites hold the same, which is checked after each step.
-    assert!(states.contains(&expected(&[("R1", 0), ("R3", 0)])));
+    assert!(states.contains(&expected_starts(&[("R1", 0), ("R3", 0)])));
     let last = tables
         .asked
         .iter()
-        .filter(|(_, ask)| in_words(ask) == "change R2 to J1")
+        .filter(|(_, ask)| describe_call(ask) == "change R2 to J1")
         .count();
     assert_eq!(last, 1, "the search goes on without R2");
     assert_eq!(standing, ReservationSearchState::Confirmed);

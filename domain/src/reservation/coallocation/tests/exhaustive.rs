@@ -6,7 +6,7 @@
 use super::*;
 
 /// Numbers in no order, the same every time.
-fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+fn pseudo_random_numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
         state = state
@@ -22,8 +22,8 @@ struct CoallocationCase {
 }
 
 /// Two or three parts; on three sites that all may share, or on two sites each of their own.
-fn draw(seed: u64, is_shared: bool, tolerance: u64) -> CoallocationCase {
-    let mut draw = numbers(seed);
+fn draw_case(seed: u64, is_shared: bool, tolerance: u64) -> CoallocationCase {
+    let mut draw = pseudo_random_numbers(seed);
     let names = ["A", "B", "C", "D", "E", "F"];
     let sites = if is_shared { 3 } else { 6 };
     let all: Vec<(u32, Vec<TakenProcessors>)> = (0..sites)
@@ -70,12 +70,12 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> CoallocationCase {
 }
 
 /// The least latest start of all co-allocations that there are.
-fn best(case: &CoallocationCase) -> Option<u64> {
+fn best_latest_start(case: &CoallocationCase) -> Option<u64> {
     let StartWindow { earliest, latest } = case.job.window;
     let windows = earliest.0..=latest.0;
     let ends = windows.filter(|end| {
         let from = earliest.0.max(end.saturating_sub(case.job.tolerance.0));
-        fits(
+        parts_fit(
             &case.tables,
             &case.job,
             0,
@@ -86,7 +86,7 @@ fn best(case: &CoallocationCase) -> Option<u64> {
 }
 
 /// Whether the parts from this one on have places with starts in the window.
-fn fits(tables: &LedgerSites, job: &Coallocation, index: usize, window: StartWindow) -> bool {
+fn parts_fit(tables: &LedgerSites, job: &Coallocation, index: usize, window: StartWindow) -> bool {
     let Some(part) = job.parts.get(index) else {
         return true;
     };
@@ -94,7 +94,7 @@ fn fits(tables: &LedgerSites, job: &Coallocation, index: usize, window: StartWin
     part.sites.iter().any(|site| {
         starts().any(|start| {
             let mut tables = tables.clone();
-            let window_of_part = StartWindow::exactly(Timestamp(start));
+            let window_of_part = StartWindow::single_start(Timestamp(start));
             let serial = ReservationSerial(index as u32);
             let ask = ReservationCall::Create {
                 site: site.clone(),
@@ -102,8 +102,11 @@ fn fits(tables: &LedgerSites, job: &Coallocation, index: usize, window: StartWin
                 part: index,
                 window: window_of_part,
             };
-            let granted = matches!(tables.answer(job, &ask), ReservationOutcome::Granted { .. });
-            granted && fits(&tables, job, index + 1, window)
+            let granted = matches!(
+                tables.answer_call(job, &ask),
+                ReservationOutcome::Granted { .. }
+            );
+            granted && parts_fit(&tables, job, index + 1, window)
         })
     })
 }
@@ -116,7 +119,7 @@ struct SearchCounts {
     later: u32,
 }
 
-fn compare(cases: u64, is_shared: bool, tolerance: u64) -> SearchCounts {
+fn compare_with_exhaustive(cases: u64, is_shared: bool, tolerance: u64) -> SearchCounts {
     let mut count = SearchCounts {
         possible: 0,
         missed: 0,
@@ -124,11 +127,11 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> SearchCounts {
         later: 0,
     };
     for seed in 0..cases {
-        let mut case = draw(seed, is_shared, tolerance);
-        let best = best(&case);
-        let (search, standing) = case.tables.run(case.job.clone());
+        let mut case = draw_case(seed, is_shared, tolerance);
+        let best = best_latest_start(&case);
+        let (search, standing) = case.tables.run_search(case.job.clone());
         let starts: Vec<u64> = search
-            .reserved()
+            .part_reservations()
             .iter()
             .flatten()
             .map(|r| r.start.0)
@@ -173,7 +176,7 @@ fn parts_that_share_no_site_start_exactly_if_they_can_and_then_earliest() {
             missed,
             later,
             ..
-        } = compare(300, false, tolerance);
+        } = compare_with_exhaustive(300, false, tolerance);
         assert!(possible > 50, "{possible}");
         assert_eq!(
             (missed, later),
@@ -188,7 +191,7 @@ fn of_parts_that_share_sites_few_starts_are_missed() {
     for tolerance in [0, 1, 3] {
         let SearchCounts {
             possible, missed, ..
-        } = compare(300, true, tolerance);
+        } = compare_with_exhaustive(300, true, tolerance);
         assert!(
             possible > 50 && missed * 10 < possible,
             "{missed} of {possible}"
@@ -203,14 +206,14 @@ fn of_the_paths_in_a_window_only_the_first_is_tried() {
     let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 99)]), ("R3", 1, &[])]);
     let job = job(20, parts);
     assert!(
-        best(&CoallocationCase {
+        best_latest_start(&CoallocationCase {
             tables: tables.clone(),
             job: job.clone()
         })
         .is_some()
     );
     assert_eq!(
-        tables.run(job).1,
+        tables.run_search(job).1,
         ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
     );
 }
@@ -225,14 +228,14 @@ fn two_parts_one_after_the_other_in_the_wrong_order_are_missed() {
     };
     let mut tables = LedgerSites::new(&[("R1", 1, &[])]);
     assert_eq!(
-        best(&CoallocationCase {
+        best_latest_start(&CoallocationCase {
             tables: tables.clone(),
             job: job.clone()
         }),
         Some(NINE + 1)
     );
     assert_eq!(
-        tables.run(job).1,
+        tables.run_search(job).1,
         ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
     );
 }

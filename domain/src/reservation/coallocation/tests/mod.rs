@@ -75,7 +75,7 @@ impl LedgerSites {
         }
     }
 
-    pub(super) fn answer(
+    pub(super) fn answer_call(
         &mut self,
         job: &Coallocation,
         ask: &ReservationCall,
@@ -85,14 +85,16 @@ impl LedgerSites {
     }
 
     /// All reservations, by serial.
-    pub(super) fn leases(&self) -> BTreeMap<ReservationSerial, (SiteName, Timestamp)> {
+    pub(super) fn reservations_by_serial(
+        &self,
+    ) -> BTreeMap<ReservationSerial, (SiteName, Timestamp)> {
         self.ledgers
             .iter()
             .flat_map(
                 |(name, ledger): (&SiteName, &ReservationLedger<ReservationSerial>)| {
                     let name = name.clone();
                     let leases = ledger
-                        .leases()
+                        .reservations()
                         .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
                     leases.collect::<Vec<_>>()
                 },
@@ -101,11 +103,14 @@ impl LedgerSites {
     }
 
     /// Runs a search to its end. After each step the sites hold exactly what it answers for.
-    pub(super) fn run(&mut self, job: Coallocation) -> (ReservationSearch, ReservationSearchState) {
-        self.run_with(job, |tables, _, job, ask| tables.answer(job, ask))
+    pub(super) fn run_search(
+        &mut self,
+        job: Coallocation,
+    ) -> (ReservationSearch, ReservationSearchState) {
+        self.run_search_with(job, |tables, _, job, ask| tables.answer_call(job, ask))
     }
 
-    pub(super) fn run_with(
+    pub(super) fn run_search_with(
         &mut self,
         job: Coallocation,
         mut answer: impl FnMut(
@@ -116,34 +121,38 @@ impl LedgerSites {
         ) -> ReservationOutcome,
     ) -> (ReservationSearch, ReservationSearchState) {
         let mut search = ReservationSearch::new(job.clone());
-        while let ReservationSearchState::Asks(ask) = search.standing() {
+        while let ReservationSearchState::Asks(ask) = search.current_state() {
             self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
             search.record_outcome(outcome);
             let owned = search
                 .owned_reservations()
                 .map(|r| (r.serial, (r.site.clone(), r.start)));
-            assert_eq!(self.leases(), owned.collect(), "after {ask:?}: {outcome:?}");
+            assert_eq!(
+                self.reservations_by_serial(),
+                owned.collect(),
+                "after {ask:?}: {outcome:?}"
+            );
         }
-        let standing = search.standing();
+        let standing = search.current_state();
         (search, standing)
     }
 
     /// How many windows the sites were asked about, and whether nothing of ours is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.leases().is_empty()
+        self.reservations_by_serial().is_empty()
     }
 }
 
 /// Where each part starts, and how many minutes past nine.
-pub(super) fn starts(search: &ReservationSearch) -> Vec<(String, u64)> {
-    let starts = search.reserved().iter().flatten();
+pub(super) fn starts_of_parts(search: &ReservationSearch) -> Vec<(String, u64)> {
+    let starts = search.part_reservations().iter().flatten();
     starts
         .map(|r| (r.site.to_string(), r.start.0 - NINE))
         .collect()
 }
 
-pub(super) fn expected(starts: &[(&str, u64)]) -> Vec<(String, u64)> {
+pub(super) fn expected_starts(starts: &[(&str, u64)]) -> Vec<(String, u64)> {
     starts
         .iter()
         .map(|(site, start)| ((*site).to_owned(), *start))

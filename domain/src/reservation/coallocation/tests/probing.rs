@@ -37,7 +37,7 @@ fn ranking(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) -
     }
 }
 
-fn tables(sites: &[OneProcessorSite]) -> LedgerSites {
+fn one_processor_sites(sites: &[OneProcessorSite]) -> LedgerSites {
     let taken: Vec<(&str, [TakenProcessors; 1])> = sites
         .iter()
         .map(|(name, free, ..)| (*name, [(1, 0, *free)]))
@@ -49,7 +49,7 @@ fn tables(sites: &[OneProcessorSite]) -> LedgerSites {
     LedgerSites::new(&sites)
 }
 
-fn ranked(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) -> Coallocation {
+fn ranked_job(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) -> Coallocation {
     let names: Vec<&str> = sites.iter().map(|(name, ..)| *name).collect();
     let rankings = vec![ranking(objective, most, sites)];
     Coallocation {
@@ -58,22 +58,26 @@ fn ranked(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) ->
     }
 }
 
-fn kept(
+fn run_ranked_search(
     objective: RankingObjective,
     most: u32,
     sites: &[OneProcessorSite],
 ) -> (ReservationSearch, LedgerSites) {
-    let mut tables = tables(sites);
-    let (search, standing) = tables.run(ranked(objective, most, sites));
+    let mut tables = one_processor_sites(sites);
+    let (search, standing) = tables.run_search(ranked_job(objective, most, sites));
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(tables.leases().len(), 1, "all but the best went back");
+    assert_eq!(
+        tables.reservations_by_serial().len(),
+        1,
+        "all but the best went back"
+    );
     (search, tables)
 }
 
 #[test]
 fn the_site_that_completes_first_is_kept_though_others_start_before() {
-    let (search, _) = kept(RankingObjective::EarliestCompletion, 9, &THREE);
-    assert_eq!(starts(&search), expected(&[("A", 12)]));
+    let (search, _) = run_ranked_search(RankingObjective::EarliestCompletion, 9, &THREE);
+    assert_eq!(starts_of_parts(&search), expected_starts(&[("A", 12)]));
     let found = search.job.rankings[0]
         .candidates
         .iter()
@@ -83,10 +87,10 @@ fn the_site_that_completes_first_is_kept_though_others_start_before() {
         found.eq(granted),
         "C is free at once, but not asked before its input is there"
     );
-    let (search, _) = kept(RankingObjective::EarliestStart, 9, &THREE);
+    let (search, _) = run_ranked_search(RankingObjective::EarliestStart, 9, &THREE);
     assert_eq!(
-        starts(&search),
-        expected(&[("B", 3)]),
+        starts_of_parts(&search),
+        expected_starts(&[("B", 3)]),
         "of equal ones the first by name"
     );
 }
@@ -94,8 +98,8 @@ fn the_site_that_completes_first_is_kept_though_others_start_before() {
 #[test]
 fn starts_alone_decide_where_nothing_is_known_of_the_run() {
     let unknown = THREE.map(|(name, free, stage_in, _)| (name, free, stage_in, None));
-    let (search, _) = kept(RankingObjective::EarliestCompletion, 9, &unknown);
-    assert_eq!(starts(&search), expected(&[("B", 3)]));
+    let (search, _) = run_ranked_search(RankingObjective::EarliestCompletion, 9, &unknown);
+    assert_eq!(starts_of_parts(&search), expected_starts(&[("B", 3)]));
     assert_eq!(
         search.job.rankings[0].effective_objective(),
         RankingObjective::EarliestStart
@@ -106,10 +110,10 @@ fn starts_alone_decide_where_nothing_is_known_of_the_run() {
 fn no_more_sites_grant_than_are_to_be_compared() {
     let late = ("Z", 200, 0, Some(1));
     let sites = [late, THREE[2], THREE[1], THREE[0]];
-    let (search, tables) = kept(RankingObjective::EarliestCompletion, 2, &sites);
+    let (search, tables) = run_ranked_search(RankingObjective::EarliestCompletion, 2, &sites);
     assert_eq!(
-        starts(&search),
-        expected(&[("B", 3)]),
+        starts_of_parts(&search),
+        expected_starts(&[("B", 3)]),
         "a refusal does not count"
     );
     let creates = tables
@@ -127,7 +131,11 @@ fn no_more_sites_grant_than_are_to_be_compared() {
 fn without_a_grant_the_earliest_that_was_named_is_said() {
     let slow = ("C", 0, 61, Some(1));
     let sites = [("A", 200, 0, Some(1)), slow];
-    let (search, standing) = tables(&sites).run(ranked(RankingObjective::EarliestStart, 2, &sites));
+    let (search, standing) = one_processor_sites(&sites).run_search(ranked_job(
+        RankingObjective::EarliestStart,
+        2,
+        &sites,
+    ));
     assert_eq!(
         standing,
         ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
@@ -145,23 +153,23 @@ fn without_a_grant_the_earliest_that_was_named_is_said() {
 
 #[test]
 fn what_is_lost_when_it_is_to_be_kept_makes_way_to_the_next_best() {
-    let mut tables = tables(&THREE);
-    let job = ranked(RankingObjective::EarliestCompletion, 9, &THREE);
-    let (search, standing) = tables.run_with(job, |tables, _, job, ask| {
+    let mut tables = one_processor_sites(&THREE);
+    let job = ranked_job(RankingObjective::EarliestCompletion, 9, &THREE);
+    let (search, standing) = tables.run_search_with(job, |tables, _, job, ask| {
         if let ReservationCall::Confirm { site, serial } = ask
             && site.as_str() == "A"
         {
             tables.ledgers.get_mut(site).unwrap().cancel(serial);
         }
-        tables.answer(job, ask)
+        tables.answer_call(job, ask)
     });
     assert_eq!(standing, ReservationSearchState::Confirmed);
-    assert_eq!(starts(&search), expected(&[("B", 3)]));
+    assert_eq!(starts_of_parts(&search), expected_starts(&[("B", 3)]));
     assert_eq!(
         search.job.rankings[0].candidates[0].found,
         CandidateState::Lost
     );
-    assert_eq!(tables.leases().len(), 1);
+    assert_eq!(tables.reservations_by_serial().len(), 1);
 }
 
 /// What goes wrong at a step.
@@ -180,7 +188,7 @@ enum SearchFault {
     GivenUp,
 }
 
-fn trouble() -> impl Strategy<Value = SearchFault> {
+fn any_search_fault() -> impl Strategy<Value = SearchFault> {
     prop_oneof![
         12 => Just(SearchFault::None),
         2 => Just(SearchFault::Refuses),
@@ -191,7 +199,7 @@ fn trouble() -> impl Strategy<Value = SearchFault> {
     ]
 }
 
-fn answered(
+fn answer_with_fault(
     tables: &mut LedgerSites,
     job: &Coallocation,
     ask: &ReservationCall,
@@ -206,7 +214,7 @@ fn answered(
             ReservationCall::Confirm { site, serial } | ReservationCall::Cancel { site, serial },
         ) => {
             tables.ledgers.get_mut(site).unwrap().cancel(serial);
-            tables.answer(job, ask)
+            tables.answer_call(job, ask)
         }
         (
             SearchFault::Wrong,
@@ -217,11 +225,11 @@ fn answered(
                 window,
             },
         ) => {
-            let window = StartWindow::exactly(window.latest + DurationMs(60));
+            let window = StartWindow::single_start(window.latest + DurationMs(60));
             let site = site.clone();
             let serial = *serial;
             let part = *part;
-            tables.answer(
+            tables.answer_call(
                 job,
                 &ReservationCall::Create {
                     site,
@@ -232,15 +240,15 @@ fn answered(
             )
         }
         (SearchFault::Twice, _) => {
-            let first = tables.answer(job, ask);
-            let again = tables.answer(job, ask);
+            let first = tables.answer_call(job, ask);
+            let again = tables.answer_call(job, ask);
             assert!(
                 first == again || matches!(ask, ReservationCall::Cancel { .. }),
                 "{ask:?}"
             );
             again
         }
-        _ => tables.answer(job, ask),
+        _ => tables.answer_call(job, ask),
     }
 }
 
@@ -249,35 +257,35 @@ proptest! {
     /// the best of those that were granted and not lost; or none.
     #[test]
     fn whatever_goes_wrong_one_reservation_is_left_or_none(
-        troubles in prop::collection::vec(trouble(), 0..14),
+        troubles in prop::collection::vec(any_search_fault(), 0..14),
         most in 1..5_u32,
         by_start in any::<bool>(),
     ) {
         let objective = if by_start { RankingObjective::EarliestStart } else { RankingObjective::EarliestCompletion };
-        let mut tables = tables(&THREE);
-        let mut search = ReservationSearch::new(ranked(objective, most, &THREE));
+        let mut tables = one_processor_sites(&THREE);
+        let mut search = ReservationSearch::new(ranked_job(objective, most, &THREE));
         let mut troubles = troubles.into_iter();
         let mut given_up = false;
-        while let ReservationSearchState::Asks(ask) = search.standing() {
+        while let ReservationSearchState::Asks(ask) = search.current_state() {
             let trouble = troubles.next().unwrap_or(SearchFault::None);
             if matches!(trouble, SearchFault::GivenUp) {
                 search.give_up();
                 given_up = true;
             }
             let job = search.job.clone();
-            let outcome = answered(&mut tables, &job, &ask, trouble);
+            let outcome = answer_with_fault(&mut tables, &job, &ask, trouble);
             search.record_outcome(outcome);
             let owned = search.owned_reservations().map(|r| (r.serial, (r.site.clone(), r.start)));
-            prop_assert_eq!(tables.leases(), owned.collect(), "after {:?}: {:?}", ask, outcome);
+            prop_assert_eq!(tables.reservations_by_serial(), owned.collect(), "after {:?}: {:?}", ask, outcome);
         }
-        let left = tables.leases().len();
+        let left = tables.reservations_by_serial().len();
         let ranking = &search.job.rankings[0];
-        match search.standing() {
+        match search.current_state() {
             ReservationSearchState::Confirmed => {
                 prop_assert_eq!(left, 1);
                 prop_assert!(!given_up);
                 let best = ranking.candidates_best_first().0[0];
-                let kept = search.reserved()[0].as_ref().unwrap();
+                let kept = search.part_reservations()[0].as_ref().unwrap();
                 prop_assert_eq!(&ranking.candidates[best].site, &kept.site);
             }
             ReservationSearchState::Failed(_) => prop_assert_eq!(left, 0),

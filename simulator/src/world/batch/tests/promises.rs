@@ -7,8 +7,8 @@ use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof,
 
 use super::super::{BatchSystem, LrmJobId, QueueDiscipline};
 use super::trace::{
-    EventTrace, NODES, PER_NODE, TOTAL, TestedBatchSystem, TraceAction, TraceEvent, orderly, play,
-    unruly,
+    EventTrace, NODES, PER_NODE, TOTAL, TestedBatchSystem, TraceAction, TraceEvent, orderly_trace,
+    play_trace, unruly_trace,
 };
 
 fn any_discipline() -> impl Strategy<Value = QueueDiscipline> {
@@ -19,11 +19,11 @@ fn any_discipline() -> impl Strategy<Value = QueueDiscipline> {
     ]
 }
 
-fn deeds(discipline: QueueDiscipline, trace: &EventTrace) -> Vec<TraceAction> {
-    play(trace, &mut BatchSystem::new(discipline, NODES, PER_NODE))
+fn play_on_batch_system(discipline: QueueDiscipline, trace: &EventTrace) -> Vec<TraceAction> {
+    play_trace(trace, &mut BatchSystem::new(discipline, NODES, PER_NODE))
 }
 
-fn starts(deeds: &[TraceAction]) -> Vec<(u64, LrmJobId)> {
+fn list_starts(deeds: &[TraceAction]) -> Vec<(u64, LrmJobId)> {
     let started = deeds.iter().filter_map(|deed| match deed {
         TraceAction::Started(at, id) => Some((*at, *id)),
         _ => None,
@@ -57,11 +57,11 @@ impl TestedBatchSystem for CheckedBatchSystem {
         let sizes = self.1.borrow();
         let running = sizes.iter().filter(|(id, _)| self.0.is_running(**id));
         assert_eq!(
-            self.0.used(),
+            self.0.used_processors(),
             running.map(|(_, processors)| processors).sum::<u32>()
         );
         assert_eq!(
-            self.0.used() + self.0.idle(),
+            self.0.used_processors() + self.0.idle_processors(),
             up,
             "every processor is used or idle"
         );
@@ -76,31 +76,31 @@ impl TestedBatchSystem for CheckedBatchSystem {
 proptest! {
     #[test]
     fn processors_in_use_and_idle_add_up_to_those_in_service(
-        trace in unruly(), discipline in any_discipline(),
+        trace in unruly_trace(), discipline in any_discipline(),
     ) {
         let site = BatchSystem::new(discipline, NODES, PER_NODE);
-        play(&trace, &mut CheckedBatchSystem(site, RefCell::default()));
+        play_trace(&trace, &mut CheckedBatchSystem(site, RefCell::default()));
     }
 
     #[test]
-    fn every_job_starts_if_nothing_fails(trace in orderly(), discipline in any_discipline()) {
-        prop_assert_eq!(starts(&deeds(discipline, &trace)).len(), trace.len());
+    fn every_job_starts_if_nothing_fails(trace in orderly_trace(), discipline in any_discipline()) {
+        prop_assert_eq!(list_starts(&play_on_batch_system(discipline, &trace)).len(), trace.len());
     }
 
     #[test]
-    fn fcfs_never_overtakes(trace in unruly()) {
-        let ids: Vec<_> = starts(&deeds(QueueDiscipline::Fcfs, &trace)).iter().map(|s| s.1).collect();
+    fn fcfs_never_overtakes(trace in unruly_trace()) {
+        let ids: Vec<_> = list_starts(&play_on_batch_system(QueueDiscipline::Fcfs, &trace)).iter().map(|s| s.1).collect();
         prop_assert!(ids.is_sorted());
     }
 
     /// EASY: the shadow time of a new head. Conservative: the first reservation.
     #[test]
     fn no_job_starts_later_than_it_was_first_expected_to(
-        trace in orderly(), easy in proptest::bool::ANY,
+        trace in orderly_trace(), easy in proptest::bool::ANY,
     ) {
         let discipline = if easy { QueueDiscipline::Easy } else { QueueDiscipline::Conservative };
         let mut first: BTreeMap<LrmJobId, u64> = BTreeMap::new();
-        for deed in deeds(discipline, &trace) {
+        for deed in play_on_batch_system(discipline, &trace) {
             match deed {
                 TraceAction::Expects(_, expected) => {
                     for (id, start) in (0..).map(LrmJobId).zip(expected) {
@@ -118,10 +118,10 @@ proptest! {
     }
 
     #[test]
-    fn conservative_gives_every_job_a_reservation_at_once(trace in orderly()) {
+    fn conservative_gives_every_job_a_reservation_at_once(trace in orderly_trace()) {
         let submits = trace.iter().filter(|(_, h)| matches!(h, TraceEvent::Submit { .. })).count();
         let mut known = 0;
-        for deed in deeds(QueueDiscipline::Conservative, &trace) {
+        for deed in play_on_batch_system(QueueDiscipline::Conservative, &trace) {
             if let TraceAction::Expects(_, expected) = deed {
                 let all_known = expected.len() == known;
                 prop_assert!(all_known || expected.last().is_some_and(Option::is_some));

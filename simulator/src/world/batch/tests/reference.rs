@@ -66,7 +66,7 @@ impl ReferenceBatchSystem {
         self.free_places().len() as u32
     }
 
-    fn start(&mut self, at: usize, now: u64) -> LrmJobId {
+    fn start_queued(&mut self, at: usize, now: u64) -> LrmJobId {
         let mut job = self.queue.remove(at);
         let mut on = self.free_places();
         on.truncate(job.processors as usize);
@@ -104,7 +104,7 @@ impl ReferenceBatchSystem {
         all
     }
 
-    fn earliest(&self, job: &ReferenceJob, now: u64) -> Option<u64> {
+    fn earliest_start(&self, job: &ReferenceJob, now: u64) -> Option<u64> {
         let instants = self.instants(now);
         let fits = |start: u64| {
             let during = instants
@@ -117,7 +117,7 @@ impl ReferenceBatchSystem {
         instants.iter().copied().find(|start| fits(*start))
     }
 
-    fn reserve(&mut self, now: u64) {
+    fn reserve_queued(&mut self, now: u64) {
         let promised = self.instants(now);
         let over = promised
             .iter()
@@ -134,7 +134,7 @@ impl ReferenceBatchSystem {
         while self.compress(now) {}
         for id in std::mem::take(&mut self.fresh) {
             if let Some(at) = self.queue.iter().position(|job| job.id == id) {
-                self.queue[at].start = self.earliest(&self.queue[at], now);
+                self.queue[at].start = self.earliest_start(&self.queue[at], now);
             }
         }
     }
@@ -145,7 +145,7 @@ impl ReferenceBatchSystem {
             if self.fresh.contains(&self.queue[at].id) {
                 continue;
             }
-            let place = self.earliest(&self.queue[at], now);
+            let place = self.earliest_start(&self.queue[at], now);
             if place.is_some_and(|place| self.queue[at].start.is_none_or(|old| place < old)) {
                 self.queue[at].start = place;
                 moved = true;
@@ -165,7 +165,7 @@ impl ReferenceBatchSystem {
         for id in due {
             let at = self.queue.iter().position(|job| job.id == id).unwrap();
             if self.queue[at].processors <= self.idle() {
-                started.push(self.start(at, now));
+                started.push(self.start_queued(at, now));
             }
         }
         started
@@ -178,7 +178,7 @@ impl ReferenceBatchSystem {
             .first()
             .is_some_and(|head| head.processors <= self.idle())
         {
-            started.push(self.start(0, now));
+            started.push(self.start_queued(0, now));
         }
         started
     }
@@ -189,7 +189,7 @@ impl ReferenceBatchSystem {
         self.idle() + ended.map(|job| job.processors).sum::<u32>()
     }
 
-    fn easy(&mut self, now: u64) -> Vec<LrmJobId> {
+    fn schedule_easy(&mut self, now: u64) -> Vec<LrmJobId> {
         let mut started = self.start_in_order(now);
         let Some(head) = self.queue.first().cloned() else {
             return started;
@@ -208,7 +208,7 @@ impl ReferenceBatchSystem {
                 self.free_of_running(shadow) >= head.processors + job.processors
             });
             if job.processors <= self.idle() && (in_time || beside) {
-                started.push(self.start(at, now));
+                started.push(self.start_queued(at, now));
             } else {
                 at += 1;
             }
@@ -272,9 +272,9 @@ impl TestedBatchSystem for ReferenceBatchSystem {
         }
         match self.discipline {
             QueueDiscipline::Fcfs => self.start_in_order(now),
-            QueueDiscipline::Easy => self.easy(now),
+            QueueDiscipline::Easy => self.schedule_easy(now),
             QueueDiscipline::Conservative => {
-                self.reserve(now);
+                self.reserve_queued(now);
                 self.start_reserved(now)
             }
         }

@@ -88,7 +88,7 @@ pub(super) enum TraceEvent {
 /// Happenings, each with the time since the one before it.
 pub(super) type EventTrace = Vec<(u64, TraceEvent)>;
 
-fn submission(overruns: bool) -> impl Strategy<Value = TraceEvent> {
+fn any_submission(overruns: bool) -> impl Strategy<Value = TraceEvent> {
     let top = if overruns { 3000_u64 } else { 1000 };
     (1..=TOTAL, 1..40_u64, 1..=top).prop_map(|(processors, estimate, share)| {
         let estimate = estimate * 100;
@@ -101,14 +101,14 @@ fn submission(overruns: bool) -> impl Strategy<Value = TraceEvent> {
 }
 
 /// Traces in which jobs end by their estimates and nothing fails.
-pub(super) fn orderly() -> impl Strategy<Value = EventTrace> {
-    vec((0..2000_u64, submission(false)), 1..60)
+pub(super) fn orderly_trace() -> impl Strategy<Value = EventTrace> {
+    vec((0..2000_u64, any_submission(false)), 1..60)
 }
 
 /// Traces with everything in them.
-pub(super) fn unruly() -> impl Strategy<Value = EventTrace> {
+pub(super) fn unruly_trace() -> impl Strategy<Value = EventTrace> {
     let happening = prop_oneof![
-        12 => submission(true),
+        12 => any_submission(true),
         2 => (0..60_u64).prop_map(|job| TraceEvent::Cancel { job }),
         1 => (0..NODES).prop_map(|node| TraceEvent::NodeDown { node }),
         1 => (0..NODES).prop_map(|node| TraceEvent::NodeUp { node }),
@@ -128,7 +128,10 @@ pub(super) enum TraceAction {
 }
 
 /// Plays a trace until the site is empty or nothing more can happen.
-pub(super) fn play(trace: &EventTrace, site: &mut impl TestedBatchSystem) -> Vec<TraceAction> {
+pub(super) fn play_trace(
+    trace: &EventTrace,
+    site: &mut impl TestedBatchSystem,
+) -> Vec<TraceAction> {
     let mut deeds = Vec::new();
     let mut runs = Vec::new();
     let mut ends: BTreeMap<(u64, LrmJobId), ()> = BTreeMap::new();
@@ -149,7 +152,7 @@ pub(super) fn play(trace: &EventTrace, site: &mut impl TestedBatchSystem) -> Vec
             let ((_, id), ()) = ends.pop_first().unwrap();
             site.end(id, now);
         } else {
-            happen(
+            apply_event(
                 happenings[next].1,
                 now,
                 site,
@@ -168,7 +171,7 @@ pub(super) fn play(trace: &EventTrace, site: &mut impl TestedBatchSystem) -> Vec
     }
 }
 
-fn happen(
+fn apply_event(
     happening: &TraceEvent,
     now: u64,
     site: &mut impl TestedBatchSystem,
@@ -204,8 +207,8 @@ fn happen(
 }
 
 /// Plays a trace on both; they must do the same.
-pub(super) fn same_as_reference(discipline: QueueDiscipline, trace: &EventTrace) {
+pub(super) fn assert_same_as_reference(discipline: QueueDiscipline, trace: &EventTrace) {
     let mut fast = BatchSystem::new(discipline, NODES, PER_NODE);
     let mut slow = ReferenceBatchSystem::new(discipline, NODES, PER_NODE);
-    assert_eq!(play(trace, &mut fast), play(trace, &mut slow));
+    assert_eq!(play_trace(trace, &mut fast), play_trace(trace, &mut slow));
 }
