@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders with Rust sources, by crate.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "src",
     "domain",
     "durable",
@@ -27,6 +27,7 @@ const FOLDERS: [&str; 8] = [
     "sites",
     "actors",
     "simulator",
+    "printing",
     "chaos-tests",
 ];
 
@@ -480,7 +481,7 @@ fn manifest(folder: &str) -> toml::Table {
 /// Which of our crates each crate may use.
 #[test]
 fn arrows_between_crates_point_one_way() {
-    const ARROWS: [(&str, &[&str]); 8] = [
+    const ARROWS: [(&str, &[&str]); 9] = [
         ("domain", &[]),
         ("durable", &[]),
         ("storage", &["cospan-domain", "cospan-durable"]),
@@ -498,6 +499,7 @@ fn arrows_between_crates_point_one_way() {
                 "cospan-actors",
             ],
         ),
+        ("printing", &["cospan-domain"]),
         (
             "src",
             &[
@@ -509,6 +511,7 @@ fn arrows_between_crates_point_one_way() {
                 "cospan-simulator",
                 // For the tests below tests/; the program does not link it.
                 "cospan-chaos-tests",
+                "cospan-printing",
             ],
         ),
         (

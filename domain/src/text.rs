@@ -26,6 +26,18 @@ pub fn clean_text(text: &Arc<str>) -> Arc<str> {
     format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
 }
 
+/// Returns true if a character acts on a terminal, is invisible, or changes the form of others.
+/// Joiners are among them: a name can be read without them.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// Returns the known word that a wrong one was probably meant to be.
 pub fn nearest_word(wrong: &str, known: &[String]) -> Option<String> {
     let wrong = wrong.to_lowercase().replace('-', "_");

@@ -42,7 +42,7 @@ use print::{AnswerPrinter, error_word, print_note};
 use crate::api::v1::document::PriorityName;
 use crate::client::JobAction;
 use crate::config::EnvironmentVariables;
-use crate::terminal::is_hidden;
+use cospan_printing::terminal::is_hidden;
 
 /// Runs the program.
 pub fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tabwriter::TabWriter;
 
 use super::args::OutputFormat;
-use crate::terminal::{self, TerminalPrinter, paint, table_cell};
+use cospan_printing::terminal::{self, TerminalPrinter, paint, table_cell};
 
 /// The output for answers.
 pub(crate) struct AnswerPrinter {

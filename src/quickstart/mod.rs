@@ -27,7 +27,7 @@ use demo_steps::QuickstartRun;
 use narrator::DemoNarrator;
 
 use crate::signals;
-use crate::terminal;
+use cospan_printing::terminal;
 
 /// Exit code after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;

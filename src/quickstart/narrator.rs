@@ -7,7 +7,7 @@ use std::time::Instant;
 use anstyle::{AnsiColor, Style};
 
 use super::quickstart_error::QuickstartError;
-use crate::terminal::{self, TerminalPrinter};
+use cospan_printing::terminal::{self, TerminalPrinter};
 
 /// Sequences that make a terminal not wrap lines, and wrap them again.
 const NO_WRAP: &str = "?7l";

@@ -4,8 +4,8 @@ use super::{fail_if_any, sources};
 
 /// Where standard output and error are written to, and why there.
 const WRITERS: [(&str, &str); 5] = [
-    ("src/terminal/mod.rs", "what all else passes"),
-    ("src/terminal/visible_text.rs", "the same"),
+    ("printing/src/terminal/mod.rs", "what all else passes"),
+    ("printing/src/terminal/visible_text.rs", "the same"),
     (
         "src/cli/commands/serve.rs",
         "the log, whose fields are spelt before",
@@ -41,7 +41,7 @@ fn what_people_read_passes_the_one_place_that_hides_nothing() {
                 .replace(".use_stderr()", "");
             if writes.iter().any(|word| line.contains(word)) {
                 problems.push(format!(
-                    "{}:{number}: print it through src/terminal",
+                    "{}:{number}: print it through printing/src/terminal",
                     source.path
                 ));
             }

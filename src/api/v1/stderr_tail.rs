@@ -1,10 +1,9 @@
 //! The end of a failed component's error output: the payload's own words, made harmless, and the
 //! command that reads the rest.
 
+use cospan_domain::text::is_hidden;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-use crate::terminal::is_hidden;
 
 /// Bytes from the end that are read.
 pub const TAIL_BYTES: u32 = 4 << 10;

@@ -7,7 +7,7 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::csv_file::{CsvField, CsvFile};
+use cospan_printing::csv_file::{CsvField, CsvFile};
 
 /// The names of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [

@@ -14,8 +14,8 @@ use crate::config::{Config, LocatedConfig};
 use crate::file_system::is_in_memory;
 use crate::http::MalformedRequestLayer;
 use crate::serve;
-use crate::terminal;
-use crate::terminal::log_format::{JsonLogWriter, VisibleFields};
+use cospan_printing::terminal;
+use cospan_printing::terminal::log_format::{JsonLogWriter, VisibleFields};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExitCode, CliError> {

@@ -21,7 +21,7 @@ use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
-use crate::terminal::table_cell;
+use cospan_printing::terminal::table_cell;
 
 /// The origin of a job.
 struct JobOrigin {

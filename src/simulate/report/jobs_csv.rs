@@ -7,7 +7,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ReportError;
 use super::record::{RunJob, RunRecord};
-use crate::csv_file::{CsvField, CsvFile};
+use cospan_printing::csv_file::{CsvField, CsvFile};
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportError;
 use super::record::{RunRecord, SLOWDOWN_THRESHOLD};
-use crate::csv_file::{CsvField, CsvFile};
+use cospan_printing::csv_file::{CsvField, CsvFile};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 const HEADER: [&str; 7] = [

@@ -81,7 +81,7 @@ fn one_line(label: &str) -> String {
 
 /// Words without characters that would disturb a terminal.
 fn plain_words(words: &str) -> String {
-    crate::terminal::on_one_line(words).into_owned()
+    cospan_printing::terminal::on_one_line(words).into_owned()
 }
 
 /// Aligns the columns of rows.

@@ -12,7 +12,7 @@ use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
-use crate::terminal;
+use cospan_printing::terminal;
 use lines::StreamLines;
 
 /// Number of bytes in one request.

@@ -9,7 +9,7 @@ use cospan_domain::units::DurationMs;
 use crate::cli::print::{print_note, warning_word};
 use crate::simulate::report::RunRecord;
 use crate::simulate::{RunName, RunNotes, RunWatcher, SimulationStudy};
-use crate::terminal;
+use cospan_printing::terminal;
 
 /// Time between two updates of a terminal.
 const LOOK: Duration = Duration::from_millis(200);

@@ -10,7 +10,7 @@ use crate::api::v1::job::{JobRow, PhaseReport};
 use crate::cli::context::PAGE;
 use crate::cli::print::{color_state, print_note};
 use crate::client::{ClientError, JobFilter};
-use crate::terminal;
+use cospan_printing::terminal;
 
 /// More jobs than this are reported together.
 pub(super) const MANY: usize = 10;

@@ -5,7 +5,7 @@
 //! Our own colours are sealed with a number that nobody else knows, which distinguishes them from
 //! the same bytes in text of others.
 
-pub(crate) mod log_format;
+pub mod log_format;
 mod visible_text;
 
 use std::hash::{BuildHasher, RandomState};
@@ -15,8 +15,9 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 
+pub use cospan_domain::text::is_hidden;
 use visible_text::{StyleTreatment, WhitespaceTreatment, write_visible};
-pub(crate) use visible_text::{is_hidden, on_one_line, visible_json, visible_yaml};
+pub use visible_text::{on_one_line, visible_json, visible_yaml};
 
 /// The beginning of our own sequences.
 static SEAL: LazyLock<String> = LazyLock::new(|| {
@@ -33,17 +34,17 @@ static CLEAR: LazyLock<String> =
 static ERRORS: Mutex<Option<TerminalPrinter<Box<dyn Write + Send>>>> = Mutex::new(None);
 
 /// A sequence of ours for the terminal; `order` is the part behind `ESC [`.
-pub(crate) fn escape_sequence(order: &str) -> String {
+pub fn escape_sequence(order: &str) -> String {
     format!("{}{order}", *SEAL)
 }
 
 /// The sequence that clears a line.
-pub(crate) fn clear_line() -> &'static str {
+pub fn clear_line() -> &'static str {
     &CLEAR
 }
 
 /// A text in a style.
-pub(crate) fn paint(style: Style, text: &str) -> String {
+pub fn paint(style: Style, text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
@@ -55,7 +56,7 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
 }
 
 /// Prints to one destination.
-pub(crate) struct TerminalPrinter<W: Write> {
+pub struct TerminalPrinter<W: Write> {
     to: W,
     styles: StyleTreatment,
     /// True if people read it at once.
@@ -66,8 +67,7 @@ pub(crate) struct TerminalPrinter<W: Write> {
 
 impl<W: Write> TerminalPrinter<W> {
     /// Without colours, as for a file.
-    #[cfg(test)]
-    pub(crate) fn plain(to: W) -> Self {
+    pub fn plain(to: W) -> Self {
         Self {
             to,
             styles: StyleTreatment::Dropped,
@@ -77,8 +77,7 @@ impl<W: Write> TerminalPrinter<W> {
     }
 
     /// As for a terminal.
-    #[cfg(test)]
-    pub(crate) fn live(to: W) -> Self {
+    pub fn live(to: W) -> Self {
         Self {
             to,
             styles: StyleTreatment::Kept,
@@ -88,7 +87,7 @@ impl<W: Write> TerminalPrinter<W> {
     }
 
     /// Prints text for people, at once.
-    pub(crate) fn print_text(&mut self, text: &str) -> io::Result<()> {
+    pub fn print_text(&mut self, text: &str) -> io::Result<()> {
         let mut seen = String::with_capacity(text.len());
         self.end_partial_character(&mut seen);
         write_visible(
@@ -102,7 +101,7 @@ impl<W: Write> TerminalPrinter<W> {
     }
 
     /// Prints data, at once: exactly, unless people read it.
-    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn print_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_live {
             let mut seen = String::with_capacity(bytes.len());
             self.append_visible(bytes, &mut seen);
@@ -147,7 +146,7 @@ impl<W: Write> Drop for TerminalPrinter<W> {
 }
 
 /// Standard output.
-pub(crate) fn stdout() -> TerminalPrinter<Box<dyn Write + Send>> {
+pub fn stdout() -> TerminalPrinter<Box<dyn Write + Send>> {
     let stdout = io::stdout();
     let choice = AutoStream::choice(&stdout);
     let is_live = stdout.is_terminal();
@@ -187,7 +186,7 @@ fn printer_for(
 }
 
 /// Prints text on standard error, at once. A failure cannot be reported anywhere.
-pub(crate) fn print_error(text: &str) {
+pub fn print_error(text: &str) {
     let _ = with_stderr(|errors| errors.print_text(text));
 }
 
@@ -195,23 +194,22 @@ pub(crate) fn print_error(text: &str) {
 ///
 /// # Errors
 /// The data cannot be written.
-pub(crate) fn print_error_bytes(bytes: &[u8]) -> io::Result<()> {
+pub fn print_error_bytes(bytes: &[u8]) -> io::Result<()> {
     with_stderr(|errors| errors.print_bytes(bytes))
 }
 
 /// Returns true if people read standard output.
-pub(crate) fn has_live_output() -> bool {
+pub fn has_live_output() -> bool {
     io::stdout().is_terminal()
 }
 
 /// Returns true if people read standard error.
-pub(crate) fn has_live_errors() -> bool {
+pub fn has_live_errors() -> bool {
     io::stderr().is_terminal()
 }
 
 /// A text without our colours.
-#[cfg(test)]
-pub(crate) fn without_styles(text: &str) -> String {
+pub fn without_styles(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     write_visible(
         &mut seen,
@@ -223,7 +221,7 @@ pub(crate) fn without_styles(text: &str) -> String {
 }
 
 /// A cell of a table: one line, with our colours and nobody else's.
-pub(crate) fn table_cell(text: &str) -> String {
+pub fn table_cell(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     write_visible(
         &mut seen,

@@ -12,7 +12,7 @@ use super::{is_hidden, visible_json};
 
 /// The usual fields, spelt so that all of them is visible.
 #[derive(Debug, Default)]
-pub(crate) struct VisibleFields(DefaultFields);
+pub struct VisibleFields(DefaultFields);
 
 impl<'writer> FormatFields<'writer> for VisibleFields {
     fn format_fields<R: RecordFields>(
@@ -42,7 +42,7 @@ fn indent_entry(text: &str) -> String {
 
 /// Standard error for entries in JSON, each written at once.
 #[derive(Debug)]
-pub(crate) struct JsonLogWriter<W>(pub(crate) W);
+pub struct JsonLogWriter<W>(pub W);
 
 impl<W: io::Write> io::Write for JsonLogWriter<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {

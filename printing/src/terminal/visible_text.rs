@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use cospan_domain::text::is_hidden;
+
 /// The treatment of our own sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StyleTreatment {
@@ -18,18 +20,6 @@ pub(super) enum StyleTreatment {
 pub(super) enum WhitespaceTreatment {
     Kept,
     Spelt,
-}
-
-/// Returns true if a character acts on a terminal, is invisible, or changes the form of others.
-/// Joiners are among them: a name can be read without them.
-pub(crate) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Writes a text so that all of it is visible; our own sequences begin with `seal`.
@@ -112,12 +102,12 @@ fn find_seal(bytes: &[u8], seal: &[u8]) -> Option<usize> {
 }
 
 /// Writes a text on one line, with all of it visible.
-pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
+pub fn on_one_line(text: &str) -> Cow<'_, str> {
     replace_characters(text, is_hidden, write_escape)
 }
 
 /// A JSON document with equal texts that hide nothing.
-pub(crate) fn visible_json(document: &str) -> Cow<'_, str> {
+pub fn visible_json(document: &str) -> Cow<'_, str> {
     // Below a blank there is only layout: texts have it escaped already.
     replace_characters(document, is_hidden_in_document, |to, hidden| {
         for unit in hidden.encode_utf16(&mut [0; 2]) {
@@ -127,7 +117,7 @@ pub(crate) fn visible_json(document: &str) -> Cow<'_, str> {
 }
 
 /// Does the same for YAML that is written as JSON is: its texts are in double quotes.
-pub(crate) fn visible_yaml(document: &str) -> Cow<'_, str> {
+pub fn visible_yaml(document: &str) -> Cow<'_, str> {
     replace_characters(document, is_hidden_in_document, |to, hidden| {
         let _ = match u32::from(hidden) {
             code @ ..=0xffff => write!(to, "\\u{code:04x}"),

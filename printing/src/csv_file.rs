@@ -16,14 +16,14 @@ const BEGINS: [char; 13] = [
 const ENDS: [char; 4] = [';', '\t', '\n', '\r'];
 
 /// The content of one column of a row.
-pub(crate) struct CsvField {
+pub struct CsvField {
     text: String,
     is_number: bool,
 }
 
 impl CsvField {
     /// A text that people or programs chose.
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             is_number: false,
@@ -31,7 +31,7 @@ impl CsvField {
     }
 
     /// A number of ours; empty if there is none.
-    pub(crate) fn number(number: impl ToString) -> Self {
+    pub fn number(number: impl ToString) -> Self {
         Self {
             text: number.to_string(),
             is_number: true,
@@ -48,10 +48,16 @@ impl CsvField {
 }
 
 /// A file that is being written.
-pub(crate) struct CsvFile(csv::Writer<Vec<u8>>);
+pub struct CsvFile(csv::Writer<Vec<u8>>);
+
+impl Default for CsvFile {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl CsvFile {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(csv::Writer::from_writer(Vec::new()))
     }
 
@@ -60,10 +66,7 @@ impl CsvFile {
     /// # Errors
     ///
     /// The row does not have as many fields as those before.
-    pub(crate) fn write_row(
-        &mut self,
-        fields: impl IntoIterator<Item = CsvField>,
-    ) -> csv::Result<()> {
+    pub fn write_row(&mut self, fields: impl IntoIterator<Item = CsvField>) -> csv::Result<()> {
         for field in fields {
             self.0.write_field(field.defused_value().as_bytes())?;
         }
@@ -74,7 +77,7 @@ impl CsvFile {
     ///
     /// # Errors
     /// As for [`CsvFile::write_row`].
-    pub(crate) fn write_header<'a>(
+    pub fn write_header<'a>(
         &mut self,
         names: impl IntoIterator<Item = &'a str>,
     ) -> csv::Result<()> {
@@ -85,7 +88,7 @@ impl CsvFile {
     ///
     /// # Errors
     /// It cannot be written, which memory never refuses.
-    pub(crate) fn finish_file(self) -> csv::Result<Vec<u8>> {
+    pub fn finish_file(self) -> csv::Result<Vec<u8>> {
         self.0
             .into_inner()
             .map_err(|error| error.into_error().into())
