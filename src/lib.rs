@@ -2,7 +2,6 @@
 //! plane together. `cospan-domain` decides, `cospan-actors` acts; this crate has only what needs
 //! the process and its surroundings.
 
-pub mod api;
 pub mod bench;
 pub mod chaos;
 pub mod cli;

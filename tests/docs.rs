@@ -168,7 +168,7 @@ fn the_table_of_roles_is_that_which_the_server_heeds() {
 #[test]
 fn the_page_of_the_interface_lists_every_code_and_its_remedy() {
     let page = fs::read_to_string(book().join("reference/http.md")).unwrap();
-    for code in cospan::api::v1::problem::Code::ALL {
+    for code in cospan_api::v1::problem::Code::ALL {
         let title = code.title();
         let remedy = code.remedy();
         let row = format!(
@@ -193,7 +193,7 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
             .skip(1)
             .filter_map(|rest| rest.split_once("```"));
         for (block, _) in blocks.filter(|(block, _)| block.contains("component]]")) {
-            use cospan::api::v1::parse::{JobFormat, parse_all};
+            use cospan_api::v1::parse::{JobFormat, parse_all};
             let page = page.display();
             let documents = parse_all(block, JobFormat::Toml);
             let documents = documents.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));

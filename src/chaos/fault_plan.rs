@@ -7,12 +7,12 @@ use cospan_domain::units::DurationMs;
 use toml::de::{DeTable, DeValue};
 
 use super::plan_check::{PlanBounds, PlanFlaw, find_plan_flaws};
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
 use crate::config::ConfigProblems;
 use crate::config::section::{Section, section};
 use crate::config::table_reader::{OptionPlaces, TableReader, sub_tables};
 use crate::config::value::{OptionValue, kind_of_value};
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{ChaosPlan, InjectionPlan};
 
 /// A share of calls; its bounds are checked with the rest.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,9 +6,9 @@ use cospan_simulator::fault_kinds::FaultKind;
 use cospan_sites::port::SiteCallKind;
 
 use super::injectable_faults;
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{ChaosStatus, InjectionPlan};
 use crate::config::nearest_name;
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{ChaosStatus, InjectionPlan};
 
 /// Most faults of one plan.
 const INJECTIONS_MAX: usize = 64;

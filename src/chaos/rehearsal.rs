@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::injectable_faults;
 use super::plan_check::find_call;
 use super::rehearsal_effects::RehearsalEffects;
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
 
 /// A fault of a rehearsal.
 #[derive(Debug, Clone)]

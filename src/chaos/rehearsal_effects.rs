@@ -10,7 +10,7 @@ use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::Timestamp;
 
-use crate::api::v1::chaos::{JobDeeds, SiteDeeds, StateSince};
+use cospan_api::v1::chaos::{JobDeeds, SiteDeeds, StateSince};
 
 /// Most states of a site that are kept.
 const STATES_MAX: usize = 64;

@@ -18,8 +18,8 @@ use super::plan_check::{PlanBounds, PlanFlaw, find_plan_flaws};
 use super::rehearsal::{Rehearsal, RehearsalEnd};
 use super::rehearsal_metrics::ChaosMetrics;
 use super::rehearsals::{FaultHandles, RehearsalLimits, RehearsalRefusal};
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{
     ChaosPlan, ChaosReport, ChaosStatus, InjectionPlan, RehearsalReport, StrikeReport,
 };
 

@@ -13,8 +13,8 @@ use cospan_sites::port::Site;
 use super::plan_check::PlanFlaw;
 use super::rehearsal_metrics::ChaosMetrics;
 use super::rehearsal_run::{RehearsalController, watch_rehearsal};
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
 /// Bounds of one rehearsal.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ use cospan_simulator::fault_kinds::FaultKind;
 use cospan_sites::port::SiteCallKind;
 
 use super::{PlanBounds, fault_plan, injectable_faults};
-use crate::api::v1::Length;
-use crate::api::v1::chaos::ChaosPlan;
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::ChaosPlan;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 

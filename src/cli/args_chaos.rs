@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::api::v1::Length;
+use cospan_api::v1::Length;
 
 /// `chaos ...`
 #[derive(Debug, Subcommand)]

@@ -7,11 +7,11 @@ use cospan_domain::ids::ReservationName;
 
 use super::args_line::CommandLineJobArgs;
 use super::ids::JobIdList;
-use crate::api::v1::Length;
-use crate::api::v1::commands::StateName;
-use crate::api::v1::reservation::Wanted;
-use crate::api::v1::time::Moment;
 use crate::client::JobFilter;
+use cospan_api::v1::Length;
+use cospan_api::v1::commands::StateName;
+use cospan_api::v1::reservation::Wanted;
+use cospan_api::v1::time::Moment;
 
 /// `submit`
 #[derive(Debug, Args)]
@@ -293,7 +293,7 @@ pub(crate) struct LogsArgs {
     pub(crate) follow: bool,
     /// Begin at this many bytes before the end, instead of at the beginning.
     #[arg(long, value_name = "SIZE")]
-    pub(crate) tail: Option<crate::api::v1::Size>,
+    pub(crate) tail: Option<cospan_api::v1::Size>,
 }
 
 /// A stream of a payload.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use cospan_domain::ids::{RelPath, SiteName};
 
-use crate::api::v1::Length;
+use cospan_api::v1::Length;
 
 /// A job that is given on the command line.
 #[derive(Debug, Args)]

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
-use crate::api::v1::Length;
-use crate::api::v1::time::Moment;
 use crate::keys::Role;
+use cospan_api::v1::Length;
+use cospan_api::v1::time::Moment;
 
 /// `quickstart`
 #[derive(Debug, Args)]

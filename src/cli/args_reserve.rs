@@ -7,8 +7,8 @@ use cospan_domain::ids::{ReservationName, SiteName};
 
 use super::args_job::JobFilterArgs;
 use super::ids::JobIdList;
-use crate::api::v1::Length;
-use crate::api::v1::time::Moment;
+use cospan_api::v1::Length;
+use cospan_api::v1::time::Moment;
 
 /// `slots`
 #[derive(Debug, Args)]

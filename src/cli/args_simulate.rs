@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use cospan_domain::ids::{LogicalName, PolicyName};
 
 use super::args_job::JobPriorityArg;
-use crate::api::v1::{Length, Size};
 use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, WorkloadSplit};
+use cospan_api::v1::{Length, Size};
 
 /// `simulate`
 #[derive(Debug, Args)]

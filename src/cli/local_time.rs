@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::api::v1::Instant;
+use cospan_api::v1::Instant;
 
 /// Returns the time of this machine.
 pub(crate) fn now() -> Timestamp {

@@ -39,9 +39,9 @@ use context::CommandContext;
 use exit::{CliError, CliExitCode};
 use print::{AnswerPrinter, error_word, print_note};
 
-use crate::api::v1::document::PriorityName;
 use crate::client::JobAction;
 use crate::config::EnvironmentVariables;
+use cospan_api::v1::document::PriorityName;
 use cospan_printing::terminal::is_hidden;
 
 /// Runs the program.

@@ -7,18 +7,18 @@ use ureq::http::Response;
 
 use super::query::{QueryBuilder, encode_part, encode_path};
 use super::{Client, ClientError};
-use crate::api::v1::JobDocument;
-use crate::api::v1::accounting::AccountPage;
-use crate::api::v1::commands::{DoneReport, JobSelection, OrderReport};
-use crate::api::v1::event::HistoryReport;
-use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
-use crate::api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
-use crate::api::v1::quantity::Length;
-use crate::api::v1::site::{
+use cospan_api::v1::JobDocument;
+use cospan_api::v1::accounting::AccountPage;
+use cospan_api::v1::commands::{DoneReport, JobSelection, OrderReport};
+use cospan_api::v1::event::HistoryReport;
+use cospan_api::v1::file::{FilePage, FileRegistration, FileReport};
+use cospan_api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
+use cospan_api::v1::quantity::Length;
+use cospan_api::v1::site::{
     ForceOrder, SiteList, SiteOrderBody, SiteReport, WindowEnd, WindowReport,
 };
-use crate::api::v1::store::StoreReport;
-use crate::api::v1::tree::TreeReport;
+use cospan_api::v1::store::StoreReport;
+use cospan_api::v1::tree::TreeReport;
 
 fn log_path(log: &LogRequest<'_>) -> QueryBuilder {
     let component = encode_part(log.component);

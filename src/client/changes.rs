@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::query::QueryBuilder;
 use super::{Client, ClientError, SseReader};
-use crate::api::v1::event::ChangeReport;
+use cospan_api::v1::event::ChangeReport;
 
 impl Client {
     /// Opens the stream of committed changes from now on, of one job or of all. A silence longer

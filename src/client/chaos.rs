@@ -2,7 +2,7 @@
 
 use super::query::QueryBuilder;
 use super::{Client, ClientError};
-use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+use cospan_api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
 impl Client {
     /// Returns the bounds of fault injection, and the faults that are being injected.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::api::v1::Problem;
-use crate::api::v1::problem::Code;
+use cospan_api::v1::Problem;
+use cospan_api::v1::problem::Code;
 
 use super::{ServerAddress, TlsProblem};
 

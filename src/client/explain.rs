@@ -2,7 +2,7 @@
 
 use super::query::QueryBuilder;
 use super::{Client, ClientError};
-use crate::api::v1::explain::ExplainReport;
+use cospan_api::v1::explain::ExplainReport;
 
 /// Number of times that an explanation of several pages is read, until the job does not change
 /// meanwhile.

@@ -33,8 +33,8 @@ pub use reservations::SlotsRequest;
 pub use sse::{SseEvent, SseReader};
 pub use tls::TlsProblem;
 
-use crate::api::v1::Problem;
-use crate::api::v1::problem::{Code, MEDIA_TYPE};
+use cospan_api::v1::Problem;
+use cospan_api::v1::problem::{Code, MEDIA_TYPE};
 
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);

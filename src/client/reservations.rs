@@ -3,13 +3,13 @@
 use super::calls::JobFilter;
 use super::query::QueryBuilder;
 use super::{Client, ClientError};
-use crate::api::v1::commands::OutcomeReport;
-use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
-use crate::api::v1::shared_reservation::{
+use cospan_api::v1::commands::OutcomeReport;
+use cospan_api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
+use cospan_api::v1::shared_reservation::{
     SharedAccess, SharedDocument, SharedExtension, SharedReport,
 };
-use crate::api::v1::slots::SlotsReport;
-use crate::api::v1::{Instant, Length};
+use cospan_api::v1::slots::SlotsReport;
+use cospan_api::v1::{Instant, Length};
 
 /// A request for possible starts.
 #[derive(Debug, Clone)]

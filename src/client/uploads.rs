@@ -2,8 +2,8 @@
 
 use super::query::{QueryBuilder, encode_part};
 use super::{Client, ClientError};
-use crate::api::v1::file::FileReport;
-use crate::api::v1::upload::{UploadPage, UploadReport, UploadRequest};
+use cospan_api::v1::file::FileReport;
+use cospan_api::v1::upload::{UploadPage, UploadReport, UploadRequest};
 
 const UNDER_WAY: u16 = 202;
 

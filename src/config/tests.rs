@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::api::v1::quantity::{Length, Size};
+use cospan_api::v1::quantity::{Length, Size};
 
 fn parse(text: &str) -> Result<LoadedConfig, ConfigError> {
     Config::parse(Path::new("cospan.toml"), text)

@@ -14,7 +14,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 use toml::de::DeValue;
 
 use super::bandwidth::{format_bandwidth, parse_bandwidth};
-use crate::api::v1::quantity::{Length, Size};
+use cospan_api::v1::quantity::{Length, Size};
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {

@@ -10,9 +10,9 @@ use std::fmt::Write;
 use actix_web::dev::ResourceDef;
 
 use super::failure::HttpFailure;
-use crate::api::v1::parse;
-use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
+use cospan_api::v1::parse;
+use cospan_api::v1::problem::{Code, Problem};
 
 /// The key or role that a request to an address needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use super::failure::HttpFailure;
 use super::http_settings::HttpSettings;
 use super::revoked_keys::wait_until_request_barred;
 use super::unread_bodies::UnreadBody;
-use crate::api::v1::parse;
-use crate::api::v1::problem::Code;
+use cospan_api::v1::parse;
+use cospan_api::v1::problem::Code;
 
 /// Reads the whole body.
 pub(super) async fn read_body(

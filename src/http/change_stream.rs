@@ -16,9 +16,9 @@ use super::middleware::RequestCaller;
 use super::query;
 use super::recent_changes::NextChanges;
 use super::state::{HttpState, StreamPermit};
-use crate::api::v1::event::{ChangeReport, EventReport, ResyncReport};
-use crate::api::v1::event_report::ComponentNames;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::event::{ChangeReport, EventReport, ResyncReport};
+use cospan_api::v1::event_report::ComponentNames;
+use cospan_api::v1::problem::{Code, Problem};
 
 /// A comment is sent after this time without changes, so that both sides notice when the other has
 /// gone.

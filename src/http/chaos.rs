@@ -10,10 +10,10 @@ use super::failure::{HandlerResult, HttpFailure};
 use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::Instant;
-use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
-use crate::api::v1::problem::{Code, Problem};
 use crate::chaos::RehearsalRefusal;
+use cospan_api::v1::Instant;
+use cospan_api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// Shows whether faults may be injected here, and those that are.
 #[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus, description = "What runs, and within which bounds")))]

@@ -21,13 +21,13 @@ use cospan_sites::files::tree_pieces::DirectoryListing;
 use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
-use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::ranking::RankingReport;
-use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
-use crate::api::v1::stderr_tail::LastWordsReport;
-use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
+use cospan_api::v1::explain::ExplainReport;
+use cospan_api::v1::file::{FilePage, FileReport};
+use cospan_api::v1::ranking::RankingReport;
+use cospan_api::v1::site::{LinkReport, NeedsReport, SiteList};
+use cospan_api::v1::stderr_tail::LastWordsReport;
+use cospan_api::v1::store::StoreReport;
 
 /// The control plane as the edge sees it. Calls without `async` read memory and return at once,
 /// except `preview`, `would_accept` and `explain`.

@@ -10,9 +10,9 @@ use super::jobs::CallerJobFilter;
 use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::accounting::{AccountPage, AccountRow};
-use crate::api::v1::commands::StateName;
-use crate::api::v1::text_patterns::{KeyText, SiteText};
+use cospan_api::v1::accounting::{AccountPage, AccountRow};
+use cospan_api::v1::commands::StateName;
+use cospan_api::v1::text_patterns::{KeyText, SiteText};
 
 /// Rows of a page, by default and at most.
 const PAGE: usize = 100;

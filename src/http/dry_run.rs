@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::KeyName;
 
 use super::failure::HttpFailure;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// The dry runs that are under way.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use cospan_actors::api::ApiRefusal;
 
-use crate::api::v1::parse::ParseError;
-use crate::api::v1::problem::{Code, MEDIA_TYPE, Problem};
+use cospan_api::v1::parse::ParseError;
+use cospan_api::v1::problem::{Code, MEDIA_TYPE, Problem};
 
 /// A problem on its way to the client.
 #[derive(Debug)]

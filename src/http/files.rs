@@ -13,11 +13,11 @@ use super::failure::{HandlerResult, HttpFailure};
 use super::middleware::{self, RequestCaller};
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::commands::DoneReport;
-use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::text_patterns::{FileText, SiteText};
 use crate::keys::Role;
+use cospan_api::v1::commands::DoneReport;
+use cospan_api::v1::file::{FilePage, FileRegistration, FileReport};
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::text_patterns::{FileText, SiteText};
 
 /// The selection of files to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

@@ -7,7 +7,7 @@ use prometheus::{Encoder, TextEncoder};
 
 use super::failure::{HandlerResult, HttpFailure};
 use super::state::HttpState;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// Returns 200 while the process answers. Needs no key.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, body = String, description = "It does")))]

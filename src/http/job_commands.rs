@@ -14,9 +14,9 @@ use super::jobs::CallerJobFilter;
 use super::middleware::{self, RequestCaller};
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
-use crate::api::v1::problem::Code;
 use crate::keys::Role;
+use cospan_api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
+use cospan_api::v1::problem::Code;
 
 /// Most jobs named in one command.
 const MAX_IDS: usize = 10_000;

@@ -18,12 +18,12 @@ use super::middleware::{self, RequestCaller};
 use super::query;
 use super::site_routes;
 use super::state::HttpState;
-use crate::api::v1::commands::StateName;
-use crate::api::v1::event::{EventReport, HistoryReport};
-use crate::api::v1::event_report::ComponentNames;
-use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::job::{JobPage, JobReport, JobRow};
-use crate::api::v1::text_patterns::{KeyText, SiteText};
+use cospan_api::v1::commands::StateName;
+use cospan_api::v1::event::{EventReport, HistoryReport};
+use cospan_api::v1::event_report::ComponentNames;
+use cospan_api::v1::explain::ExplainReport;
+use cospan_api::v1::job::{JobPage, JobReport, JobRow};
+use cospan_api::v1::text_patterns::{KeyText, SiteText};
 
 /// Rows of a page, by default and at most.
 const PAGE: usize = 100;

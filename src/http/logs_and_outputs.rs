@@ -19,9 +19,9 @@ use super::middleware::RequestCaller;
 use super::query;
 use super::state::{HttpState, StreamPermit};
 use super::trees;
-use crate::api::v1::parse;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::text_patterns::{ComponentText, PathText};
+use cospan_api::v1::parse;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::text_patterns::{ComponentText, PathText};
 
 /// Bytes requested at once from a site.
 const PIECE: u32 = 256 * 1024;

@@ -24,8 +24,8 @@ use super::http_metrics::EndpointLabel;
 use super::revoked_keys::{end_answer_when_barred, wait_until_barred};
 use super::state::HttpState;
 use super::unread_bodies::{self, UnreadBody};
-use crate::api::v1::problem::{Code, Problem};
 use crate::keys::{AdmittedKey, Role};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// The key of a request, and its reach at this address.
 #[derive(Clone)]

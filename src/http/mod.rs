@@ -29,6 +29,7 @@ mod query;
 mod recent_changes;
 mod reservations;
 mod revoked_keys;
+pub(crate) mod shared_reservation_report;
 mod shared_reservations;
 mod site_routes;
 mod slots;

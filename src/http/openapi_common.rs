@@ -9,7 +9,7 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, Object, OpenApi, Ref, RefOr, Type};
 
 use super::access::{AccessNeed, RULES};
-use crate::api::v1::problem::{MEDIA_TYPE, Problem};
+use cospan_api::v1::problem::{MEDIA_TYPE, Problem};
 
 /// Completes the document.
 pub(super) fn complete_document(document: &mut OpenApi) {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use super::failure::HttpFailure;
-use crate::api::v1::parse;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::parse;
+use cospan_api::v1::problem::{Code, Problem};
 
 /// Reads the parameters after the question mark; unknown ones are refused.
 pub(super) fn read_query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, HttpFailure> {

@@ -18,18 +18,19 @@ use super::job_commands::command_one;
 use super::jobs::{self, CallerJobFilter, find_job};
 use super::middleware::RequestCaller;
 use super::query;
+use super::shared_reservation_report::report_on_all;
 use super::shared_reservations::now;
 use super::state::HttpState;
 use super::unread_bodies::UnreadBody;
-use crate::api::v1::commands::{OutcomeReport, StateName};
-use crate::api::v1::event::EventReport;
-use crate::api::v1::event_report::ComponentNames;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::ranking::RankingReport;
-use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
-use crate::api::v1::shared_reservation::SharedReport;
-use crate::api::v1::text_patterns::{KeyText, SiteText};
 use crate::keys::Role;
+use cospan_api::v1::commands::{OutcomeReport, StateName};
+use cospan_api::v1::event::EventReport;
+use cospan_api::v1::event_report::ComponentNames;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::ranking::RankingReport;
+use cospan_api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
+use cospan_api::v1::shared_reservation::SharedReport;
+use cospan_api::v1::text_patterns::{KeyText, SiteText};
 
 /// Rows of a page, by default and at most.
 const PAGE: usize = 100;
@@ -115,7 +116,7 @@ pub(super) async fn list(
 
 /// Shared reservations, at one site or at all.
 fn list_shared(edge: &HttpState, site: Option<&str>) -> Vec<SharedReport> {
-    let mut all = SharedReport::list_all(&edge.backend.view(), now());
+    let mut all = report_on_all(&edge.backend.view(), now());
     all.retain(|shared| site.is_none_or(|site| shared.site == site));
     all
 }

@@ -14,15 +14,16 @@ use super::body;
 use super::failure::{HandlerResult, HttpFailure};
 use super::middleware::RequestCaller;
 use super::query;
+use super::shared_reservation_report::report_on_group;
 use super::site_routes::unknown_site;
 use super::state::HttpState;
 use super::unread_bodies::UnreadBody;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::quantity::Instant;
-use crate::api::v1::shared_reservation::{
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::quantity::Instant;
+use cospan_api::v1::shared_reservation::{
     SharedAccess, SharedDocument, SharedExtension, SharedReport,
 };
-use crate::api::v1::text_patterns::ReservationText;
+use cospan_api::v1::text_patterns::ReservationText;
 
 pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0
@@ -77,7 +78,7 @@ fn shared_report(edge: &HttpState, name: &str) -> HandlerResult {
     let view = edge.backend.view();
     let now = now();
     let group = view.joint_reservation_named(&name, now);
-    let report = group.and_then(|group| SharedReport::of(&group, &view, now));
+    let report = group.and_then(|group| report_on_group(&group, &view, now));
     Ok(HttpResponse::Ok().json(report.ok_or_else(|| no_such_shared_reservation(&name))?))
 }
 

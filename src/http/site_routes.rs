@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::ApiRequest;
-use cospan_actors::api::{ApiAnswer, ApiCommand, OperatorCommand};
+use cospan_actors::api::{ApiAnswer, ApiCommand, FreeProcessorsAnswer, OperatorCommand};
 use cospan_domain::ids::SiteName;
 use serde::Deserialize;
 
@@ -13,12 +13,14 @@ use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
 use super::unread_bodies::UnreadBody;
-use crate::api::v1::commands::DoneReport;
-use crate::api::v1::parse;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::quantity::Length;
-use crate::api::v1::site::{ForceOrder, SiteList, SiteReport, WindowEnd, WindowReport};
-use crate::api::v1::text_patterns::SiteText;
+use cospan_api::v1::commands::DoneReport;
+use cospan_api::v1::parse;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::quantity::{Instant, Length};
+use cospan_api::v1::site::{
+    ForceOrder, FreeStep, SiteList, SiteReport, TimelineReport, WindowEnd, WindowReport,
+};
+use cospan_api::v1::text_patterns::SiteText;
 
 /// Lists all sites.
 #[utoipa::path(tag = "sites", responses((status = 200, body = SiteList, description = "All sites")))]
@@ -64,7 +66,10 @@ pub(super) async fn show(
         Some(at) => {
             let links = edge.backend.links_to(&name);
             let timeline = match asked.timeline {
-                Some(within) => Some(edge.backend.free_slots(&name, within.0).await.into()),
+                Some(within) => {
+                    let said = edge.backend.free_slots(&name, within.0).await;
+                    Some(report_free_processors(said))
+                }
                 None => None,
             };
             let needs = asked.needs.then(|| edge.backend.list_needed_attempts());
@@ -79,6 +84,36 @@ pub(super) async fn show(
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();
             Err(unknown_site(&name, &known))
+        }
+    }
+}
+
+/// Reports the free processors of a site.
+fn report_free_processors(said: FreeProcessorsAnswer) -> TimelineReport {
+    match said {
+        FreeProcessorsAnswer::GrantsNone => TimelineReport {
+            state: "grants-none".into(),
+            ..TimelineReport::default()
+        },
+        FreeProcessorsAnswer::Silent(why) => TimelineReport {
+            state: "silent".into(),
+            problem: Some(why),
+            ..TimelineReport::default()
+        },
+        FreeProcessorsAnswer::Told { steps, until } => {
+            let steps = steps
+                .into_iter()
+                .map(|(from, processors)| FreeStep {
+                    from: Instant(from),
+                    processors,
+                })
+                .collect();
+            TimelineReport {
+                state: "answered".into(),
+                steps,
+                known_until: until.map(Instant),
+                ..TimelineReport::default()
+            }
         }
     }
 }

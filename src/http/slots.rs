@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, get};
-use cospan_actors::api::StartComputation;
+use cospan_actors::api::{PossibleStartOverview, SiteStartsAnswer, StartComputation};
 use cospan_domain::ids::SiteName;
 use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::resources::Resources;
@@ -17,11 +17,11 @@ use super::middleware::RequestCaller;
 use super::query::{self, wrong_parameter};
 use super::site_routes::unknown_site;
 use super::state::HttpState;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::quantity::{Instant, Length};
-use crate::api::v1::slots::SlotsReport;
-use crate::api::v1::text_patterns::SiteText;
-use crate::api::v1::time::Moment;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::quantity::{Instant, Length};
+use cospan_api::v1::slots::{SiteSlots, SlotsReport, StartSlot, TogetherSlot};
+use cospan_api::v1::text_patterns::SiteText;
+use cospan_api::v1::time::Moment;
 
 /// Windows of each site, by default and at most.
 const WINDOWS: usize = 20;
@@ -150,8 +150,73 @@ pub(super) async fn list(
     let told = async move { backend.possible_starts(site.as_ref(), &parts, window).await };
     edge.desk
         .run_after_sites(caller.name(), told, move |told: StartComputation| {
-            write_json(&SlotsReport::of(&told(), limit))
+            write_json(&report_starts(&told(), limit))
         })
         .await
         .map(json_response)
+}
+
+/// Reports what the sites answered, at most this many windows of each.
+fn report_starts(startable: &PossibleStartOverview, most: usize) -> SlotsReport {
+    let mut shortened = startable.together.len() > most;
+    let sites = startable
+        .sites
+        .iter()
+        .map(|(name, said): (&_, &SiteStartsAnswer)| {
+            let mut report = report_site_starts(said);
+            shortened |= report.starts.len() > most;
+            report.starts.truncate(most);
+            SiteSlots {
+                site: ToString::to_string(name),
+                ..report
+            }
+        })
+        .collect();
+    let together = startable.together.iter().take(most).map(|common| {
+        let StartWindow { earliest, latest } = common.window;
+        let sites = common
+            .sites
+            .iter()
+            .map(|(name, parts)| (name.to_string(), *parts));
+        TogetherSlot {
+            earliest: Instant(earliest),
+            latest: Instant(latest),
+            sites: sites.collect(),
+        }
+    });
+    let together = together.collect();
+    SlotsReport {
+        sites,
+        together,
+        shortened,
+    }
+}
+
+/// Reports what one site answered.
+fn report_site_starts(said: &SiteStartsAnswer) -> SiteSlots {
+    match said {
+        SiteStartsAnswer::GrantsNone => SiteSlots {
+            state: "grants-none".into(),
+            ..SiteSlots::default()
+        },
+        SiteStartsAnswer::Silent(why) => SiteSlots {
+            state: "silent".into(),
+            problem: Some(why.clone()),
+            ..SiteSlots::default()
+        },
+        SiteStartsAnswer::Told { starts, until } => {
+            let slots = starts.iter().map(|starts| StartSlot {
+                earliest: Instant(starts.window.earliest),
+                latest: Instant(starts.window.latest),
+                components: starts.parts,
+            });
+            let known_until = until.map(Instant);
+            SiteSlots {
+                state: "answered".into(),
+                starts: slots.collect(),
+                known_until,
+                ..SiteSlots::default()
+            }
+        }
+    }
 }

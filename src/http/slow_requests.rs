@@ -9,7 +9,7 @@ use cospan_domain::ids::KeyName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::HttpFailure;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// Requests of one key that wait or are worked on; further ones are answered to come back later.
 const PLACES: usize = 16;

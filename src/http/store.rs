@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use super::failure::{HandlerResult, HttpFailure};
 use super::middleware::RequestCaller;
 use super::state::HttpState;
-use crate::api::v1::store::StoreReport;
+use cospan_api::v1::store::StoreReport;
 
 /// Shows the store.
 #[utoipa::path(tag = "store", responses((status = 200, body = StoreReport, description = "The store")))]

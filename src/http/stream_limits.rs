@@ -9,7 +9,7 @@ use cospan_domain::ids::KeyName;
 
 use super::failure::HttpFailure;
 use super::http_settings::HttpSettings;
-use crate::api::v1::problem::{Code, Problem};
+use cospan_api::v1::problem::{Code, Problem};
 
 /// A party whose open streams are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -50,7 +50,7 @@ pub(super) fn remember_document(document: &Bytes, asked: &RequestedSpec) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::v1::document::JobDocument;
+    use cospan_api::v1::document::JobDocument;
 
     fn read(name: usize) -> (Bytes, RequestedSpec) {
         let text = format!(

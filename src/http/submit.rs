@@ -29,11 +29,11 @@ use super::state::HttpState;
 use super::submission_cache::{self, RequestedSpec};
 use super::submission_turns::{self, SubmissionTurn};
 use super::unread_bodies::UnreadBody;
-use crate::api::v1::document::JobDocument;
-use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::text_patterns::RequestKeyText;
 use crate::keys::Role;
+use cospan_api::v1::document::JobDocument;
+use cospan_api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::text_patterns::RequestKeyText;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest key of a client: the suffix that is added for an array must still fit.

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_actors::api::ApiRefusal;
 use cospan_domain::ids::RelPath;
 use cospan_domain::job::job_state::Job;
+use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 use serde::Deserialize;
 
 use super::control_plane_port::DirectoryListRequest;
@@ -14,9 +15,9 @@ use super::logs_and_outputs::{attempt_of, component_of, file_not_left};
 use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::text_patterns::{ComponentText, PathText};
-use crate::api::v1::tree::TreeReport;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::text_patterns::{ComponentText, PathText};
+use cospan_api::v1::tree::{ENTRIES_MAX, TreeEntry, TreeReport};
 
 /// The attempt whose directory to list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -72,7 +73,7 @@ pub(super) async fn tree(
         }
         Err(refusal) => return Err(file_not_left(&job, (component, attempt), &path, refusal)),
     };
-    let report = TreeReport::of(&listing).map_err(|problem| {
+    let report = report_listing(&listing).map_err(|problem| {
         let detail = format!("directory {path} of job {}: {problem}", job.id);
         let remedy = "have the payload pack what is in it into one file, and make that its output";
         HttpFailure::from(Problem::new(Code::Conflict, detail).with_remedy(remedy))
@@ -105,4 +106,48 @@ pub(super) async fn refusal_without_file(
     Problem::new(Code::NotFound, detail)
         .with_remedy(remedy)
         .into()
+}
+
+/// Converts the listing of a site.
+///
+/// # Errors
+///
+/// There are too many entries, or one has a name under which it cannot be asked for.
+fn report_listing(listing: &DirectoryListing) -> Result<TreeReport, String> {
+    if listing.leaves().len() > ENTRIES_MAX {
+        let many = listing.leaves().len();
+        return Err(format!(
+            "it has {many} entries, and at most {ENTRIES_MAX} are listed"
+        ));
+    }
+    Ok(TreeReport {
+        entries: listing
+            .leaves()
+            .iter()
+            .map(convert_entry)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn convert_entry(leaf: &ListingEntry) -> Result<TreeEntry, String> {
+    let path = decode_text(&leaf.path)?;
+    RelPath::new(&path).map_err(|error| error.to_string())?;
+    Ok(match &leaf.kind {
+        ListingEntryKind::Directory => TreeEntry::Directory { path },
+        ListingEntryKind::File { executable, size } => TreeEntry::File {
+            path,
+            size_bytes: *size,
+            executable: *executable,
+        },
+        ListingEntryKind::Link(target) => TreeEntry::Link {
+            path,
+            target: decode_text(target)?,
+        },
+    })
+}
+
+fn decode_text(bytes: &[u8]) -> Result<String, String> {
+    std::str::from_utf8(bytes)
+        .map(str::to_owned)
+        .map_err(|_| format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes)))
 }

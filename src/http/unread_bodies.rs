@@ -12,7 +12,7 @@ use actix_web::web::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 
 use super::failure::HttpFailure;
-use crate::api::v1::problem::Code;
+use cospan_api::v1::problem::Code;
 
 /// The bytes of a body that are read, and the time for it.
 #[derive(Debug, Clone, Copy)]

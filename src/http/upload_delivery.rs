@@ -15,10 +15,10 @@ use super::failure::HttpFailure;
 use super::files::name_taken_failure;
 use super::query;
 use super::state::HttpState;
-use crate::api::v1::file::FileReport;
-use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
 use crate::uploads::{Upload, UploadError, UploadRecord, Uploads};
+use cospan_api::v1::file::FileReport;
+use cospan_api::v1::problem::{Code, Problem};
 
 /// Bytes that are sent to a site at a time.
 const PIECE: usize = 1 << 20;

@@ -15,11 +15,11 @@ use super::middleware::RequestCaller;
 use super::query;
 use super::state::HttpState;
 use super::upload_delivery::{self, DeliveryProgress};
-use crate::api::v1::commands::DoneReport;
-use crate::api::v1::file::FileReport;
-use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::upload::{FILE_NAME_MAX, UploadPage, UploadReport, UploadRequest, UploadState};
 use crate::uploads::{Upload, UploadError, UploadRecord};
+use cospan_api::v1::commands::DoneReport;
+use cospan_api::v1::file::FileReport;
+use cospan_api::v1::problem::{Code, Problem};
+use cospan_api::v1::upload::{FILE_NAME_MAX, UploadPage, UploadReport, UploadRequest, UploadState};
 
 /// Most bytes of a file's name that go into a logical name.
 const NAME_PART_MAX: usize = 128;

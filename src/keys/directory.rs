@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::token::SecretToken;
 use super::{KeyError, KeyRoles, Role, private};
-use crate::api::v1::Instant;
+use cospan_api::v1::Instant;
 
 /// Name of the key that is made at the first start.
 pub const FIRST_KEY: &str = "admin";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::demo_directory::SITES;
-use crate::api::v1::JobDocument;
-use crate::api::v1::parse::{JobFormat, parse_all};
+use cospan_api::v1::JobDocument;
+use cospan_api::v1::parse::{JobFormat, parse_all};
 
 /// Logical name of the input.
 pub(super) const INPUT: &str = "measurements";
@@ -96,7 +96,7 @@ const TALLY: &str = "cut -d ' ' -f 1 | sort | uniq -c | sed 's/^ *//'";
 const SELECT: &str = "sed -n '/^station-07 /p'";
 
 /// The job as it is submitted.
-pub(super) fn job_documents() -> Result<Vec<JobDocument>, crate::api::v1::ParseError> {
+pub(super) fn job_documents() -> Result<Vec<JobDocument>, cospan_api::v1::ParseError> {
     parse_all(&job_text(), JobFormat::Toml)
 }
 

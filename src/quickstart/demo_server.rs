@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::demo_directory::{self, DemoDirectory, DemoSites};
 use super::quickstart_error::QuickstartError;
-use crate::api::v1::site::SiteReport;
 use crate::client::{Client, ServerAddress};
+use cospan_api::v1::site::SiteReport;
 
 /// Longest wait for the server to take work.
 const READY_MAX: Duration = Duration::from_secs(60);

@@ -38,7 +38,7 @@ pub enum QuickstartError {
     #[error("the job ended as {state}: {reason}")]
     JobEnded { state: String, reason: String },
     #[error("the demonstration's job is refused: {0}")]
-    Job(#[from] crate::api::v1::ParseError),
+    Job(#[from] cospan_api::v1::ParseError),
     #[error("a name of the demonstration is refused: {0}")]
     Name(#[from] cospan_domain::ids::IdentifierError),
     #[error(transparent)]

@@ -15,9 +15,9 @@ use super::job_options::ScriptStart;
 use super::option_table::OptionTreatment;
 use super::options::ComponentOptions;
 use super::values::{self, GpuDemand};
-use crate::api::v1::Size;
-use crate::api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
-use crate::api::v1::label::{Demand, OverrideTarget};
+use cospan_api::v1::Size;
+use cospan_api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
+use cospan_api::v1::label::{Demand, OverrideTarget};
 
 /// Options of `sbatch` have a meaning there: sites under Slurm have this label.
 const AT_SLURM: &str = "lrm=slurm";

@@ -3,7 +3,7 @@
 use super::ScriptError;
 use super::lines::OptionWord;
 use super::option_table::{SbatchOption, TABLE};
-use crate::api::v1::parse::nearest_word;
+use cospan_api::v1::parse::nearest_word;
 
 /// The ways in which an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

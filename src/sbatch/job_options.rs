@@ -10,8 +10,8 @@ use cospan_domain::units::DurationMs;
 use super::getopt::GivenOption;
 use super::options::ComponentOptions;
 use super::{BatchScript, ScriptContext, ScriptError, launch, values};
-use crate::api::v1::runner::{SweepDocument, WarningDocument};
-use crate::api::v1::{JobDocument, Length};
+use cospan_api::v1::runner::{SweepDocument, WarningDocument};
+use cospan_api::v1::{JobDocument, Length};
 
 /// Values that mean no limit.
 const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];

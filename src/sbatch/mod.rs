@@ -19,7 +19,7 @@ mod values;
 
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::{JobDocument, JobFormat};
+use cospan_api::v1::{JobDocument, JobFormat};
 
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::api::v1::document::ComponentDocument;
-use crate::api::v1::label::OverrideTarget;
+use cospan_api::v1::document::ComponentDocument;
+use cospan_api::v1::label::OverrideTarget;
 
 fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     let script = BatchScript {

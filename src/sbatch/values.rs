@@ -3,7 +3,7 @@
 use cospan_domain::units::Bytes;
 pub(super) use cospan_sites::slurm_site::parse_time;
 
-use crate::api::v1::runner::SignalName;
+use cospan_api::v1::runner::SignalName;
 
 /// Mebibytes, or with a unit: `4G`, `512M`, `1T`. 0 for all that there is.
 pub(super) fn parse_memory(text: &str) -> Option<Bytes> {

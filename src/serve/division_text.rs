@@ -4,8 +4,8 @@ use cospan_actors::coallocator::DivisionPreview;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::{JobSpec, RequestType};
 
-use crate::api::v1::Instant;
-use crate::api::v1::split::SplitReport;
+use cospan_api::v1::Instant;
+use cospan_api::v1::split::SplitReport;
 
 /// Returns true if a job is divided at once over the sites that grant it reservations.
 pub(super) fn is_divided(spec: &JobSpec) -> bool {

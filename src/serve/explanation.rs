@@ -11,16 +11,16 @@ use cospan_domain::placement::MissingLink;
 use cospan_domain::queue::{QueueStanding, WaitingCondition};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
-use crate::api::v1::Instant;
-use crate::api::v1::event_report::{ComponentNames, describe_abort};
-use crate::api::v1::explain::{
-    BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
-    RefusedReport, TransferReport, WithheldReport,
-};
-use crate::api::v1::ranking::RankingReport;
 use crate::http::control_plane_port::ExplanationPage;
 use crate::serve::verdict_report::VerdictPage;
 use crate::serve::{reservation_text, site_queue_text, verdict_report};
+use cospan_api::v1::Instant;
+use cospan_api::v1::event_report::{ComponentNames, describe_abort};
+use cospan_api::v1::explain::{
+    BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
+    RefusedReport, TransferReport, WithheldReport,
+};
+use cospan_api::v1::ranking::RankingReport;
 
 /// The progress of a copy of some content on its way to a site.
 #[derive(Debug, Clone, Default)]

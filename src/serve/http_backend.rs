@@ -30,18 +30,18 @@ use super::output_reading;
 use super::read_stderr_tail;
 use super::records;
 use super::site_report;
-use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::ranking::RankingReport;
-use crate::api::v1::shared_reservation;
-use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
-use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
     AttemptFile, ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage,
     FileReadRequest, JobChange, JobChangeStream, JobHistory, PieceStream, ReadPiece,
     SubscriptionItem,
 };
+use crate::http::shared_reservation_report;
+use cospan_api::v1::explain::ExplainReport;
+use cospan_api::v1::file::{FilePage, FileReport, ReplicaReport};
+use cospan_api::v1::ranking::RankingReport;
+use cospan_api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
+use cospan_api::v1::store::StoreReport;
 
 /// A control plane behind the HTTP edge.
 pub(super) struct ServedControlPlane {
@@ -334,7 +334,8 @@ impl ControlPlanePort for ServedControlPlane {
                 }
             },
         );
-        let turn = shared_reservation::describe_reservation_turn(&job, &view, self.plane.now());
+        let turn =
+            shared_reservation_report::describe_reservation_turn(&job, &view, self.plane.now());
         let mut summary = turn.unwrap_or_else(|| report.summary.clone());
         if let Some(readings) = output_reading::describe_readings(&self.plane, &job) {
             summary = format!("{summary}; {readings}");

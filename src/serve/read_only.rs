@@ -17,15 +17,15 @@ use cospan_sites::port::UploadStep;
 use cospan_storage::OpenedStore;
 
 use super::records;
-use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
-use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
     ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage, FileReadRequest,
     JobChangeStream, JobHistory, PieceStream, ReadPiece,
 };
+use cospan_api::v1::explain::ExplainReport;
+use cospan_api::v1::file::{FilePage, FileReport};
+use cospan_api::v1::site::{LinkReport, NeedsReport, SiteList};
+use cospan_api::v1::store::StoreReport;
 
 /// Memory that the jobs of a store would take, and the bound.
 #[derive(Debug, Clone, Copy)]

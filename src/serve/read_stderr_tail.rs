@@ -8,7 +8,7 @@ use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Component, Job}
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{PayloadStream, ReadableFile, SiteError};
 
-use crate::api::v1::stderr_tail::{LastWordsReport, TAIL_BYTES, last_lines};
+use cospan_api::v1::stderr_tail::{LastWordsReport, TAIL_BYTES, last_lines};
 
 /// Most components of a job that are covered; they mostly fail for the same reason.
 const COMPONENTS: usize = 3;

@@ -4,9 +4,9 @@ use cospan_domain::job::job_state::{Job, JobPhase, JobReservations};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::Instant;
-use crate::api::v1::reservation::{part_name, reservation_request_at, unreserved_reports};
-use crate::api::v1::split::SplitReport;
+use cospan_api::v1::Instant;
+use cospan_api::v1::reservation::{part_name, reservation_request_at, unreserved_reports};
+use cospan_api::v1::split::SplitReport;
 
 /// Describes the wait for reservations; `None` if the job does not wait for any.
 pub(super) fn describe_reservation_wait(job: &Job) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
 
-use crate::api::v1::Instant;
+use cospan_api::v1::Instant;
 
 /// Describes the position of each component; `None` if none of them waits in a queue.
 pub(super) fn describe_site_queues(job: &Job) -> Option<String> {

@@ -9,9 +9,9 @@ use cospan_domain::site::barred_owners_record::OwnerBan;
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationUs, Timestamp};
 
-use crate::api::v1::Instant;
-use crate::api::v1::partition::LaneReport;
-use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
+use cospan_api::v1::Instant;
+use cospan_api::v1::partition::LaneReport;
+use cospan_api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report on one site.
 pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {

@@ -9,10 +9,10 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::placement::{RefusalReason, SiteSuitability, SiteVerdict};
 use cospan_domain::site::barred_owners_record::OwnerBan;
 
-use crate::api::v1::Instant;
-use crate::api::v1::explain::{VerdictGroup, VerdictReport};
-use crate::api::v1::partition::WaitReport;
 use crate::http::control_plane_port::ExplanationPage;
+use cospan_api::v1::Instant;
+use cospan_api::v1::explain::{VerdictGroup, VerdictReport};
+use cospan_api::v1::partition::WaitReport;
 
 /// More verdicts than this are also summed up.
 const MANY: usize = 200;

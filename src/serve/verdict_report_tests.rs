@@ -18,8 +18,8 @@ use cospan_domain::site::availability::SiteObstacle;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::*;
-use crate::api::v1::job::JobReport;
 use crate::serve::explanation;
+use cospan_api::v1::job::JobReport;
 
 const FIRST: ExplanationPage = ExplanationPage::FIRST;
 const PROBE: Timestamp = Timestamp(1_700_000_000_000);

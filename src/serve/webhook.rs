@@ -10,9 +10,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::read_stderr_tail;
-use crate::api::v1::Instant;
-use crate::api::v1::job::JobRow;
-use crate::api::v1::stderr_tail::LastWordsReport;
+use cospan_api::v1::Instant;
+use cospan_api::v1::job::JobRow;
+use cospan_api::v1::stderr_tail::LastWordsReport;
 
 /// Posts notifications.
 pub(super) struct WebhookMessenger {

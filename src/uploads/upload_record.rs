@@ -6,7 +6,7 @@ use std::path::Path;
 use cospan_domain::ids::{Digest, KeyName, LogicalName, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::api::v1::text;
+use cospan_api::v1::text;
 
 /// The version of the format.
 const VERSION: u32 = 1;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use cospan::api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use cospan::client::{Client, ClientError};
+use cospan_api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use cospan_chaos_tests::test_environment::Layout;
 use cospan_domain::ids::Digest;
 

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use super::bench_clusters::{BenchComponent, BenchEnvironment, run_side_by_side};
 use super::clusters::JUDGED;
-use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
+use cospan_api::v1::job::JobReport;
 
 /// Payloads of one batch: all of them run at once.
 const BATCH: u32 = 12;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::api::v1::job::JobReport;
+use cospan_api::v1::job::JobReport;
 
 /// A line of a payload.
 #[derive(Debug, Clone, PartialEq)]

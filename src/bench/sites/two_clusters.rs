@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 
 use super::bench_clusters::{BenchComponent, BenchEnvironment, unix_seconds};
 use super::clusters::{ALPHA, BETA};
-use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
+use cospan_api::v1::job::JobReport;
 
 /// The result of the measurement, in seconds.
 #[derive(Debug, Default)]

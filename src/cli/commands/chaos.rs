@@ -6,16 +6,16 @@ use std::path::Path;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::SiteCallKind;
 
-use crate::api::v1::Length;
-use crate::api::v1::chaos::{
-    ChaosReport, ChaosStatus, InjectionReport, JobDeeds, RehearsalReport, SiteDeeds, StateSince,
-};
 use crate::chaos::fault_plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_clock;
 use crate::cli::print::{bold, color_state, format_columns, format_name_values, print_note};
+use cospan_api::v1::Length;
+use cospan_api::v1::chaos::{
+    ChaosReport, ChaosStatus, InjectionReport, JobDeeds, RehearsalReport, SiteDeeds, StateSince,
+};
 
 /// Runs `chaos ...`.
 pub(crate) fn run(

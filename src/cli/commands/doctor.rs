@@ -386,7 +386,7 @@ fn check_site_states(client: &Client) -> Vec<DoctorCheck> {
     }
     list.sites
         .iter()
-        .map(|site: &crate::api::v1::site::SiteReport| {
+        .map(|site: &cospan_api::v1::site::SiteReport| {
             let reason = site
                 .reason
                 .as_ref()

@@ -3,9 +3,6 @@
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
 use super::{ranking, stderr_tail, virtual_map};
-use crate::api::v1::explain::{
-    CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
-};
 use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::CommandContext;
@@ -13,6 +10,9 @@ use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_clock;
 use crate::cli::print::{bold, color_state, format_columns, print_note, single_line, warning_word};
 use crate::client::{Client, ClientError};
+use cospan_api::v1::explain::{
+    CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
+};
 
 /// Explains why jobs are where they are.
 pub(crate) fn run(

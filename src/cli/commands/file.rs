@@ -4,13 +4,13 @@ use cospan_domain::ids::IdentifierError;
 use cospan_domain::units::Bytes;
 
 use super::upload::{UploadRegistration, upload_file};
-use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
-use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
 use crate::cli::args_operate::FileSubcommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, format_columns, format_name_values};
 use crate::client::Client;
+use cospan_api::v1::file::{FilePage, FileRegistration, FileReport};
+use cospan_api::v1::upload::{UploadPage, UploadReport, UploadState};
 
 /// Registers input files and shows them.
 pub(crate) fn run(
@@ -165,7 +165,7 @@ fn file_places(file: &FileReport) -> Vec<String> {
     file.replicas
         .iter()
         .map(
-            |replica: &crate::api::v1::file::ReplicaReport| match &replica.path {
+            |replica: &cospan_api::v1::file::ReplicaReport| match &replica.path {
                 Some(path) => format!("{}:{path}", replica.site),
                 None if replica.kept => format!("{} (kept)", replica.site),
                 None => format!("{} (copy)", replica.site),

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::list;
-use crate::api::v1::job::{JobPage, JobRow};
-use crate::api::v1::runner::TaskReport;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, color_state, format_name_values};
 use crate::client::{Client, JobFilter};
+use cospan_api::v1::job::{JobPage, JobRow};
+use cospan_api::v1::runner::TaskReport;
 
 /// A sweep: its progress, and its runs.
 #[derive(Debug, Serialize)]

@@ -3,13 +3,13 @@
 use cospan_domain::ids::KeyName;
 use serde_json::json;
 
-use crate::api::v1::Instant;
 use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_clock, now};
 use crate::cli::print::{format_columns, print_note};
 use crate::keys::{KeyDirectory, KeyInfo, KeyRoles};
+use cospan_api::v1::Instant;
 
 pub(crate) fn run(
     context: &mut CommandContext,

@@ -1,12 +1,12 @@
 //! `cospan list`
 
-use crate::api::v1::job::{JobPage, JobRow};
 use crate::cli::args_job::ListArgs;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, now};
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::{Client, JobFilter};
+use cospan_api::v1::job::{JobPage, JobRow};
 
 pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;

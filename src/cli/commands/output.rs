@@ -10,13 +10,13 @@ use cospan_domain::ids::{ComponentName, RelPath};
 use cospan_domain::units::Bytes;
 use serde::Serialize;
 
-use crate::api::v1::job::{JobReport, OutputReport};
 use crate::cli::args_job::OutputArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
+use cospan_api::v1::job::{JobReport, OutputReport};
 
 /// The result for one output.
 #[derive(Debug, Serialize)]

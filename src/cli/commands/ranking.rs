@@ -2,10 +2,10 @@
 
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::preferences::ObjectiveName;
-use crate::api::v1::ranking::{CandidateReport, RankingReport};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{format_columns, single_line};
+use cospan_api::v1::preferences::ObjectiveName;
+use cospan_api::v1::ranking::{CandidateReport, RankingReport};
 
 /// Formats each ranking as a line with its objective, and a table.
 pub(super) fn format_rankings(rankings: &[RankingReport]) -> String {

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use crate::api::v1::accounting::{AccountPage, AccountRow};
 use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
+use cospan_api::v1::accounting::{AccountPage, AccountRow};
 use cospan_printing::csv_file::{CsvField, CsvFile};
 
 /// The names of the columns, in their order.
@@ -123,9 +123,9 @@ fn account_cells(row: &AccountRow) -> [CsvField; COLUMNS.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::v1::Instant;
-    use crate::api::v1::accounting::AccountingReport;
-    use crate::api::v1::document::PriorityName;
+    use cospan_api::v1::Instant;
+    use cospan_api::v1::accounting::AccountingReport;
+    use cospan_api::v1::document::PriorityName;
     use cospan_domain::units::Timestamp;
 
     /// A row in which no two values are the same.

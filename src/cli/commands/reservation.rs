@@ -3,12 +3,6 @@
 use std::time::{Duration, Instant as Clock};
 
 use super::{ranking, shared_reservation};
-use crate::api::v1::Instant;
-use crate::api::v1::event::EventReport;
-use crate::api::v1::reservation::{
-    ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
-};
-use crate::api::v1::shared_reservation::SharedExtension;
 use crate::cli::args_job::JobFilterArgs;
 use crate::cli::args_reserve::{ReservationCommand, ReservationTarget};
 use crate::cli::context::CommandContext;
@@ -18,6 +12,12 @@ use crate::cli::print::{
     bold, color_state, format_columns, format_name_values, print_note, single_line,
 };
 use crate::client::Client;
+use cospan_api::v1::Instant;
+use cospan_api::v1::event::EventReport;
+use cospan_api::v1::reservation::{
+    ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
+};
+use cospan_api::v1::shared_reservation::SharedExtension;
 
 /// Number of rows of a page.
 const PAGE: u32 = 1_000;

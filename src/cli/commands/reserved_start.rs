@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::JobDocument;
-use crate::api::v1::job::{JobReport, SubmittedReport};
-use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{print_note, warning_word};
 use crate::client::Client;
+use cospan_api::v1::JobDocument;
+use cospan_api::v1::job::{JobReport, SubmittedReport};
+use cospan_api::v1::reservation::{HeldReport, ReservationReport};
 
 /// Time between two looks at a job whose sites are being asked.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -4,19 +4,19 @@ use cospan_domain::ids::JobId;
 use serde::Serialize;
 
 use super::{group, stderr_tail};
-use crate::api::v1::Length;
-use crate::api::v1::accounting::AccountingReport;
-use crate::api::v1::event::HistoryReport;
-use crate::api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
-use crate::api::v1::reservation::{HeldReport, ReservationReport};
-use crate::api::v1::runner::TaskReport;
-use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::ids::JobIdItem;
 use crate::cli::local_time::{format_age, format_clock, now};
 use crate::cli::print::{bold, color_state, dim, format_columns, format_name_values, single_line};
+use cospan_api::v1::Length;
+use cospan_api::v1::accounting::AccountingReport;
+use cospan_api::v1::event::HistoryReport;
+use cospan_api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
+use cospan_api::v1::reservation::{HeldReport, ReservationReport};
+use cospan_api::v1::runner::TaskReport;
+use cospan_api::v1::stderr_tail::LastWordsReport;
 
 /// A job with its history.
 #[derive(Debug, Serialize)]

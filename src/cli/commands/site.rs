@@ -3,19 +3,19 @@
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use super::site_setup;
-use crate::api::v1::Instant;
-use crate::api::v1::partition::{LaneReport, WaitReport};
-use crate::api::v1::quantity::Length;
-use crate::api::v1::site::{
-    Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
-    WindowReport,
-};
 use crate::cli::args_operate::{ForcedStateArg, SiteSubcommand};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, format_clock, format_local, format_rough, now};
 use crate::cli::print::{bold, color_state, format_columns, format_name_values, single_line};
 use crate::client::{Client, SiteAction};
+use cospan_api::v1::Instant;
+use cospan_api::v1::partition::{LaneReport, WaitReport};
+use cospan_api::v1::quantity::Length;
+use cospan_api::v1::site::{
+    Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
+    WindowReport,
+};
 
 /// Default length of time for which free processors are shown.
 const AHEAD: Length = Length(DurationMs::from_secs(86_400));
@@ -387,7 +387,7 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::api::v1::partition::GotReport;
+    use cospan_api::v1::partition::GotReport;
 
     #[test]
     fn what_could_be_got_lately_and_what_waited_is_shown_by_partition() {

@@ -1,13 +1,13 @@
 //! `cospan slots`
 
-use crate::api::v1::Instant;
-use crate::api::v1::slots::{SiteSlots, SlotsReport};
 use crate::cli::args_reserve::SlotsArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::format_columns;
 use crate::client::SlotsRequest;
+use cospan_api::v1::Instant;
+use cospan_api::v1::slots::{SiteSlots, SlotsReport};
 
 /// Prints the possible starts of a job.
 pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExitCode, CliError> {
@@ -111,8 +111,8 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::api::v1::Length;
-    use crate::api::v1::slots::{StartSlot, TogetherSlot};
+    use cospan_api::v1::Length;
+    use cospan_api::v1::slots::{StartSlot, TogetherSlot};
 
     fn args(components: u32) -> SlotsArgs {
         SlotsArgs {

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
 
-use crate::api::v1::store::StoreReport;
 use crate::cli::args_operate::StoreCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{format_name_values, print_note};
 use crate::client::Client;
+use cospan_api::v1::store::StoreReport;
 
 /// Shows the store, or exports it.
 pub(crate) fn run(

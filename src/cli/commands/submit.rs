@@ -11,16 +11,16 @@ use std::time::Duration;
 use super::explain;
 use super::reserved_start;
 use super::wait::{WaitConditions, wait_for};
-use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
-use crate::api::v1::mistakes;
-use crate::api::v1::reservation::{ReservationDocument, Wanted};
-use crate::api::v1::{JobDocument, JobFormat};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
+use cospan_api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
+use cospan_api::v1::mistakes;
+use cospan_api::v1::reservation::{ReservationDocument, Wanted};
+use cospan_api::v1::{JobDocument, JobFormat};
 use cospan_printing::terminal::table_cell;
 
 /// The origin of a job.
@@ -296,7 +296,7 @@ fn read_script(
 }
 
 /// Formats all errors of a file.
-fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
+fn parse_errors(file: &str, errors: &[cospan_api::v1::ParseError]) -> CliError {
     let mut told = errors.iter().map(|error| parse_error(file, error));
     match (told.next(), told.len()) {
         (Some(only), 0) => only,
@@ -320,7 +320,7 @@ fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
     }
 }
 
-fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {
+fn parse_error(file: &str, error: &cospan_api::v1::ParseError) -> CliError {
     let mut place = file.to_owned();
     for number in [error.line, error.line.and(error.column)]
         .into_iter()

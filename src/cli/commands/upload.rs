@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::{Digest, LogicalName, SiteName};
 use cospan_domain::units::Bytes;
 
-use crate::api::v1::problem::Code;
-use crate::api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use crate::cli::exit::CliError;
 use crate::cli::print::print_note;
 use crate::client::{Client, ClientError};
+use cospan_api::v1::problem::Code;
+use cospan_api::v1::upload::{UploadReport, UploadRequest, UploadState};
 
 /// Largest piece: a broken connection costs no more.
 const PIECE_MAX: u64 = 1 << 20;

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::stderr_tail;
-use crate::api::v1::Length;
-use crate::api::v1::job::PhaseReport;
-use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{color_state, print_note, single_line};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
+use cospan_api::v1::Length;
+use cospan_api::v1::job::PhaseReport;
+use cospan_api::v1::stderr_tail::LastWordsReport;
 
 /// Longest time without a look at the jobs, even if the stream is silent.
 const LOOK_ANYWAY: Duration = Duration::from_secs(30);

@@ -9,13 +9,13 @@ use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::Timestamp;
 
 use super::*;
-use crate::api::v1::commands::{OrderReport, OutcomeName};
-use crate::api::v1::event::ChangeReport;
-use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::job::JobPage;
-use crate::api::v1::upload::UploadReport;
 use crate::http::access::{AccessNeed, AccessRule, RULES};
 use crate::keys::Role;
+use cospan_api::v1::commands::{OrderReport, OutcomeName};
+use cospan_api::v1::event::ChangeReport;
+use cospan_api::v1::file::{FilePage, FileReport};
+use cospan_api::v1::job::JobPage;
+use cospan_api::v1::upload::UploadReport;
 
 /// In everything that is of the job and the file of a key.
 fn mark_of(owner: &str) -> String {

@@ -8,7 +8,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::job_state::{AttemptState, Component};
 
 use super::*;
-use crate::api::v1::upload::{UploadReport, UploadState};
+use cospan_api::v1::upload::{UploadReport, UploadState};
 
 /// Within this the server has heeded a change; it looks each 20 ms here.
 const SOON: Duration = Duration::from_secs(1);

@@ -10,13 +10,13 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
 
 use super::*;
-use crate::api::v1::accounting::AccountPage;
-use crate::api::v1::event::HistoryReport;
-use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::job::{JobPage, JobReport};
-use crate::api::v1::site::{SiteList, SiteReport};
-use crate::api::v1::store::StoreReport;
+use cospan_api::v1::accounting::AccountPage;
+use cospan_api::v1::event::HistoryReport;
+use cospan_api::v1::explain::ExplainReport;
+use cospan_api::v1::file::{FilePage, FileReport};
+use cospan_api::v1::job::{JobPage, JobReport};
+use cospan_api::v1::site::{SiteList, SiteReport};
+use cospan_api::v1::store::StoreReport;
 
 #[test]
 fn a_job_is_shown_whole() {

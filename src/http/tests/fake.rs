@@ -25,16 +25,16 @@ use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
 
-use crate::api::v1::explain::{ExplainReport, VerdictReport};
-use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
-use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
     AttemptFile, ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage,
     FileReadRequest, JobChange, JobChangeStream, JobHistory, PieceStream, ReadPiece,
     SubscriptionItem,
 };
+use cospan_api::v1::explain::{ExplainReport, VerdictReport};
+use cospan_api::v1::file::{FilePage, FileReport, ReplicaReport};
+use cospan_api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
+use cospan_api::v1::store::StoreReport;
 
 /// What there is of a component's streams and outputs.
 pub(in crate::http) type StreamContents = BTreeMap<(JobId, ComponentIndex, String), Vec<u8>>;

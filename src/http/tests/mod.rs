@@ -30,9 +30,9 @@ use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use super::{BoundListeners, HttpSettings, HttpState};
-use crate::api::v1::Problem;
 use crate::keys::{KeyDirectory, KeyRoles, LoadedKeys, Role};
 use crate::uploads::UploadSettings;
+use cospan_api::v1::Problem;
 use fake::FakeControlPlane;
 
 /// A deadline that only a broken program misses.

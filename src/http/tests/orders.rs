@@ -4,7 +4,7 @@ use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::units::Timestamp;
 
 use super::*;
-use crate::api::v1::commands::{OrderReport, OutcomeName};
+use cospan_api::v1::commands::{OrderReport, OutcomeName};
 
 #[test]
 fn jobs_named_by_number_are_ordered_and_each_is_answered() {

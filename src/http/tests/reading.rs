@@ -8,7 +8,7 @@ use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Component, JobP
 use cospan_domain::units::Timestamp;
 
 use super::*;
-use crate::api::v1::tree::{TreeEntry, TreeReport};
+use cospan_api::v1::tree::{TreeEntry, TreeReport};
 
 fn running_attempt() -> AttemptState {
     AttemptState::Running {

@@ -8,8 +8,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::json;
 
 use super::*;
-use crate::api::v1::reservation::{ReservationPage, ReservationRow};
-use crate::api::v1::slots::SlotsReport;
+use cospan_api::v1::reservation::{ReservationPage, ReservationRow};
+use cospan_api::v1::slots::SlotsReport;
 
 fn set_reservation_terms(served: &TestServer, id: u64) {
     served.fake.change_job(id, |job| {

@@ -8,7 +8,7 @@ use cospan_domain::queue::ClassLimitError;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::api::v1::job::{CheckedReport, SubmittedReport};
+use cospan_api::v1::job::{CheckedReport, SubmittedReport};
 
 fn submit_with_key(served: &TestServer, key: &str, body: &str) -> TestReply {
     let token = format!("Bearer {}", served.token);

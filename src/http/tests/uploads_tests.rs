@@ -9,8 +9,8 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 
 use super::*;
-use crate::api::v1::file::FileReport;
-use crate::api::v1::upload::{UploadPage, UploadReport};
+use cospan_api::v1::file::FileReport;
+use cospan_api::v1::upload::{UploadPage, UploadReport};
 
 const BYTES: &[u8] = b"a mesh";
 

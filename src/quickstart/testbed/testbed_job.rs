@@ -1,7 +1,7 @@
 //! The job of the demonstration: two components that no cluster can hold together.
 
-use crate::api::v1::JobDocument;
-use crate::api::v1::parse::{JobFormat, ParseError, parse_all};
+use cospan_api::v1::JobDocument;
+use cospan_api::v1::parse::{JobFormat, ParseError, parse_all};
 
 /// Parts that each component goes through, of one second each.
 pub(super) const PARTS: usize = 30;

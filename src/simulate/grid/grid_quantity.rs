@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
-use crate::api::v1::quantity::Length;
+use cospan_api::v1::quantity::Length;
 
 type UnitTable = [(&'static str, u64)];
 

@@ -6,8 +6,8 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::WorkloadJob;
-use crate::api::v1::Size;
 use crate::simulate::random_streams::random_stream;
+use cospan_api::v1::Size;
 
 /// Files that a single job reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

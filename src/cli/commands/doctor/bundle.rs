@@ -71,7 +71,7 @@ fn build_bundle(context: &CommandContext, examination: &DoctorReport) -> Value {
     });
     json!({
         "version": version::long().lines().collect::<Vec<_>>(),
-        "made_at": crate::api::v1::Instant(crate::cli::local_time::now()),
+        "made_at": cospan_api::v1::Instant(crate::cli::local_time::now()),
         "checks": examination.checks,
         "configuration": examination.located.as_ref().map(|located| json!({
             "file": located.file,

@@ -10,9 +10,9 @@ use cospan_sites::files::manifest::{self, ManifestEntry, ManifestEntryKind};
 use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 
 use super::{DownloadedFile, OutputDownload, check_download};
-use crate::api::v1::job::OutputReport;
-use crate::api::v1::tree::TreeReport;
 use crate::cli::exit::{CliError, CliExitCode};
+use cospan_api::v1::job::OutputReport;
+use cospan_api::v1::tree::{TreeEntry, TreeReport};
 
 /// Fetches everything below a directory that is not there already.
 pub(super) fn download_tree(
@@ -21,7 +21,7 @@ pub(super) fn download_tree(
     overwrite: bool,
 ) -> Result<DownloadedFile, CliError> {
     // A path from the server must not lead out of the directory.
-    let listing = DirectoryListing::new(listed.into_leaves()).map_err(|_| {
+    let listing = DirectoryListing::new(list_leaves(listed)).map_err(|_| {
         CliError::usage_error("its paths lead elsewhere", "do not trust this server")
     })?;
     let mut tree = DirectoryDownload {
@@ -55,6 +55,25 @@ pub(super) fn download_tree(
         Some(error) => Err(error),
         None => tree.into_downloaded(),
     }
+}
+
+/// Returns the entries as the site reports them. They must be checked before they are created.
+fn list_leaves(listed: TreeReport) -> Vec<ListingEntry> {
+    let leaves = listed.entries.into_iter().map(|entry| match entry {
+        TreeEntry::Directory { path } => (path, ListingEntryKind::Directory),
+        TreeEntry::File {
+            path,
+            size_bytes: size,
+            executable,
+        } => (path, ListingEntryKind::File { executable, size }),
+        TreeEntry::Link { path, target } => (path, ListingEntryKind::Link(target.into_bytes())),
+    });
+    leaves
+        .map(|(path, kind)| ListingEntry {
+            path: path.into_bytes(),
+            kind,
+        })
+        .collect()
 }
 
 /// A directory on its way.

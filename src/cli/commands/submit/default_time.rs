@@ -2,8 +2,8 @@
 
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::site::SiteReport;
 use crate::cli::context::CommandContext;
+use cospan_api::v1::site::SiteReport;
 
 /// Returns the longest default time that any site of the server has for these partitions (separated
 /// by commas), or for the default partition; with the partition and its site. A server that cannot

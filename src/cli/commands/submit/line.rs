@@ -6,12 +6,12 @@ use std::sync::Arc;
 use cospan_domain::ids::{ComponentName, SiteName};
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::document::{
-    ComponentDocument, ExecutableDocument, FeedDocument, InputDocument, OutputDocument,
-};
-use crate::api::v1::{JobDocument, Length};
 use crate::cli::args_line::CommandLineJobArgs;
 use crate::cli::exit::CliError;
+use cospan_api::v1::document::{
+    ComponentDocument, ExecutableDocument, FeedDocument, InputDocument, OutputDocument,
+};
+use cospan_api::v1::{JobDocument, Length};
 
 /// Long enough for most jobs that people try by hand.
 const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::api::v1::explain::{MapPlace, VerdictReport};
+use cospan_api::v1::explain::{MapPlace, VerdictReport};
 
 fn bid(site: &str, x: f64, y: f64) -> BidReport {
     let indices = BTreeMap::from([("compute".to_owned(), x), ("data".to_owned(), y)]);

@@ -6,8 +6,8 @@ use cospan_domain::units::DurationMs;
 use super::super::DescribedSite;
 use super::super::grid_table::{GridTable, read_bool, read_share, read_word};
 use super::read_links::read_length;
-use crate::api::v1::preferences::ObjectiveName;
 use crate::simulate::reserving_jobs::ReservationWorkload;
+use cospan_api::v1::preferences::ObjectiveName;
 
 /// Reads the table, if it is there. `None`: it is wrong.
 pub(super) fn read_reservations(

@@ -72,7 +72,7 @@ macro_rules! shapes {
 macro_rules! stand_ins {
     ($($name:ident)*) => {$(
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-        pub(crate) struct $name;
+        pub struct $name;
     )*};
 }
 

@@ -27,7 +27,7 @@ where
 }
 
 /// Reads a name.
-pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+pub fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr,
@@ -37,12 +37,12 @@ where
 }
 
 /// Writes a name.
-pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 /// Names that may be missing.
-pub(crate) mod option {
+pub mod option {
     use super::{Deserializer, Display, Error, FromStr, PhantomData, Serializer, Visitor, fmt};
 
     struct OptionVisitor<T>(PhantomData<T>);
@@ -72,7 +72,7 @@ pub(crate) mod option {
     }
 
     /// Reads a name that may be missing.
-    pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+    pub fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
     where
         D: Deserializer<'de>,
         T: FromStr,
@@ -82,7 +82,7 @@ pub(crate) mod option {
     }
 
     /// Writes a name that may be missing.
-    pub(crate) fn serialize<T: Display, S: Serializer>(
+    pub fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
         to: S,
     ) -> Result<S::Ok, S::Error> {

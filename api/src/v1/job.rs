@@ -305,7 +305,7 @@ pub struct SubmittedReport {
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "a submission is read without it, for speed")]
-pub(crate) enum SubmissionBody {
+pub enum SubmissionBody {
     /// A single job.
     One(Box<JobDocument>),
     /// Several jobs, which are accepted all together or not at all. `limits.max_jobs_per_request`
@@ -317,7 +317,7 @@ pub(crate) enum SubmissionBody {
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "each is written by itself")]
-pub(crate) enum SubmissionReport {
+pub enum SubmissionReport {
     /// The jobs were accepted before.
     Submitted(SubmittedReport),
     /// The jobs were only checked.

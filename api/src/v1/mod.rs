@@ -36,7 +36,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod text;
-pub(crate) mod text_patterns;
+pub mod text_patterns;
 pub mod time;
 pub mod tree;
 pub mod upload;

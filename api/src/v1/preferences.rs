@@ -155,8 +155,8 @@ impl From<&RankingPreferences> for PreferencesDocument {
 mod tests {
     use cospan_domain::job::spec::JobSpecLimits;
 
-    use crate::api::v1::document::JobDocument;
-    use crate::api::v1::parse::{JobFormat, parse};
+    use crate::v1::document::JobDocument;
+    use crate::v1::parse::{JobFormat, parse};
 
     fn job_with_table(rest: &str) -> String {
         let component = "[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"";

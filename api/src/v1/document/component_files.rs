@@ -9,8 +9,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::api::v1::text_patterns::{DigestText, FileText, PathText, SiteText};
-use crate::api::v1::{number, text};
+use crate::v1::text_patterns::{DigestText, FileText, PathText, SiteText};
+use crate::v1::{number, text};
 
 /// The program to run: a path or name at the site, or `{ file = "..." }` for a file that is brought
 /// there.

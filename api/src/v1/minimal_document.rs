@@ -69,7 +69,7 @@ impl ComponentDocument {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::v1::{JobFormat, parse};
+    use crate::v1::{JobFormat, parse};
 
     #[test]
     fn a_bare_document_is_what_a_job_file_with_nothing_more_is_read_as() {

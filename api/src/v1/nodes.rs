@@ -90,8 +90,8 @@ fn add_demand(document: &mut ComponentDocument, key: &str, least: u32) {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::v1::parse::parse;
-    use crate::api::v1::{JobDocument, JobFormat};
+    use crate::v1::parse::parse;
+    use crate::v1::{JobDocument, JobFormat};
 
     fn parse_component_lines(lines: &str) -> JobDocument {
         let text = format!(

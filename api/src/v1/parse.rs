@@ -264,7 +264,7 @@ fn finish_error(mut error: ParseError, path: String) -> ParseError {
 }
 
 /// Splits "unknown field `x`, expected one of `a`, `b`".
-pub(crate) fn parse_unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
+pub fn parse_unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
     let (kind, rest) = match message.strip_prefix("unknown field `") {
         Some(rest) => ("key", rest),
         None => ("value", message.strip_prefix("unknown variant `")?),

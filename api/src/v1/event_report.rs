@@ -43,7 +43,7 @@ impl<'j> ComponentNames<'j> {
 }
 
 /// Explains in words why a round was aborted.
-pub(crate) fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
+pub fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
             format!(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::FreeProcessorsAnswer;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -114,37 +113,6 @@ pub struct FreeStep {
     pub from: Instant,
     /// Number of free processors.
     pub processors: u32,
-}
-
-impl From<FreeProcessorsAnswer> for TimelineReport {
-    fn from(said: FreeProcessorsAnswer) -> Self {
-        match said {
-            FreeProcessorsAnswer::GrantsNone => Self {
-                state: "grants-none".into(),
-                ..Self::default()
-            },
-            FreeProcessorsAnswer::Silent(why) => Self {
-                state: "silent".into(),
-                problem: Some(why),
-                ..Self::default()
-            },
-            FreeProcessorsAnswer::Told { steps, until } => {
-                let steps = steps
-                    .into_iter()
-                    .map(|(from, processors)| FreeStep {
-                        from: Instant(from),
-                        processors,
-                    })
-                    .collect();
-                Self {
-                    state: "answered".into(),
-                    steps,
-                    known_until: until.map(Instant),
-                    ..Self::default()
-                }
-            }
-        }
-    }
 }
 
 /// A link from another site.

@@ -28,7 +28,7 @@ pub struct SplitReport {
 impl SplitReport {
     /// Reports on a job whose sites are asked for its split or have reserved it; `None` if it has
     /// none.
-    pub(crate) fn of(job: &Job) -> Option<Self> {
+    pub fn of(job: &Job) -> Option<Self> {
         let reservation = job
             .reservation
             .as_deref()
@@ -45,7 +45,7 @@ impl SplitReport {
     }
 
     /// Reports on a job in one of its shapes, over this many sites.
-    pub(crate) fn of_shape(spec: &JobSpec, shape: u32, processors: u32, sites: usize) -> Self {
+    pub fn of_shape(spec: &JobSpec, shape: u32, processors: u32, sites: usize) -> Self {
         Self {
             processors,
             shapes: spec.shapes().count() as u32,

@@ -385,17 +385,13 @@ fn held_reports<'a>(
 
 /// Returns the name of a part of the job. The parts of a flexible job are numbered in the order of
 /// the split.
-pub(crate) fn part_name(
-    job: &Job,
-    reservation: &JobReservations,
-    part: ComponentIndex,
-) -> Option<String> {
+pub fn part_name(job: &Job, reservation: &JobReservations, part: ComponentIndex) -> Option<String> {
     job.spec
         .component_name(part, reservation.search.job.parts.len())
 }
 
 /// Lists the components without a reservation, each with the site that is asked first.
-pub(crate) fn unreserved_reports(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
+pub fn unreserved_reports(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
     let reservation = job
         .reservation
         .iter()
@@ -409,7 +405,7 @@ pub(crate) fn unreserved_reports(job: &Job) -> impl Iterator<Item = UnreservedRe
 
 /// Returns when sites are asked for the reservation of a job that waits for idle processors until
 /// then.
-pub(crate) fn reservation_request_at(job: &Job) -> Option<Timestamp> {
+pub fn reservation_request_at(job: &Job) -> Option<Timestamp> {
     let latest = job.reservation_terms()?.window.latest;
     job.reservation_due_at()
         .filter(|time| job.claims_first() && *time <= latest)

@@ -5,8 +5,8 @@ use cospan_domain::job::spec::{FlexibleBounds, JobSpec, RequestType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::api::v1::number;
-use crate::api::v1::quantity::Length;
+use crate::v1::number;
+use crate::v1::quantity::Length;
 
 /// The splits that a flexible job allows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -68,7 +68,7 @@ pub struct ShapeDocument {
 
 impl FlexibleDocument {
     /// Returns what the specification says about a flexible job; `None` if the job is not flexible.
-    pub(crate) fn of(spec: &JobSpec) -> Option<Self> {
+    pub fn of(spec: &JobSpec) -> Option<Self> {
         let RequestType::Flexible(bounds) = &spec.request else {
             return None;
         };
