@@ -136,9 +136,10 @@ impl SeenJobs {
         self.counters = Counters::default();
         self.queues.begin_life(its_now);
         self.preemptions.begin_life(view, its_now);
-        view.sites
-            .values()
-            .for_each(|site| self.sharing.learn_record(site));
+        for site in view.sites.values() {
+            self.sharing.learn_record(site);
+            self.queues.learn_site(site, its_now);
+        }
         self.holds.begin_life(view);
     }
 
@@ -204,6 +205,7 @@ impl SeenJobs {
             }
             JournalChange::Site { old, new } => {
                 self.sharing.learn_record(new);
+                self.queues.learn_site(new, its_now);
                 self.sites.insert(new.site.clone(), (now, new.clone()));
                 let Some(old) = old else { return };
                 let parameters = SiteParameters::default();

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
 use cospan_domain::queue::QueueParameters;
+use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// Longest time for proposals on their way and decisions to be written.
@@ -22,6 +23,7 @@ pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
 #[derive(Debug, Clone)]
 struct QueueingJob {
     spec: Arc<JobSpec>,
+    owner: KeyName,
     class: Priority,
     /// Time at which it came here from another priority, if it did.
     moved: Option<Timestamp>,
@@ -45,6 +47,8 @@ pub(super) struct Queues {
     came: BTreeMap<JobId, Timestamp>,
     /// Jobs that it promoted, and when.
     promoted: BTreeMap<JobId, Timestamp>,
+    /// Owners who are barred from sites, or were, and until when.
+    barred: BTreeMap<(SiteName, KeyName), Timestamp>,
     begun: Timestamp,
     /// Sites grant reservations: a job that is over by then may pass one that is not.
     promises: bool,
@@ -65,7 +69,30 @@ impl Queues {
         self.begun = now;
         self.came.clear();
         self.promoted.clear();
+        self.barred.clear();
         self.waiting.clear();
+    }
+
+    /// Records whom a site bars. An operator who has it open for everybody may leave that to end by
+    /// itself, which changes no record: the owner counts as barred meanwhile.
+    pub(super) fn learn_site(&mut self, record: &SiteRecord, now: Timestamp) {
+        for ((site, _), until) in &mut self.barred {
+            if *site == record.site {
+                *until = now.min(*until);
+            }
+        }
+        let kept_off = record
+            .kept_off
+            .iter()
+            .map(|kept_off| (&kept_off.owner, kept_off.until));
+        let probed = record
+            .own_probe
+            .iter()
+            .map(|probe| (&probe.owner, Timestamp(u64::MAX)));
+        for (owner, until) in kept_off.chain(probed) {
+            self.barred
+                .insert((record.site.clone(), owner.clone()), until);
+        }
     }
 
     /// Records what happened to a job, and lists what must not have. `stalled`: the time since then
@@ -106,6 +133,7 @@ impl Queues {
         let before = self.waiting.get(&job.id);
         let waiting = QueueingJob {
             spec: job.spec.clone(),
+            owner: job.owner.clone(),
             class: job.priority,
             moved: before.and_then(|b| {
                 if b.class == job.priority {
@@ -195,19 +223,35 @@ impl Queues {
         let placed = self.waiting.remove(&id)?;
         // Its placement may have been decided when it still had its priority before.
         let decided_here = placed.moved.is_none_or(long_ago);
+        // A barred owner's job is kept from a site that takes the like of it from others. Not all
+        // jobs of one owner learn that at once.
+        let barred = &self.barred;
+        let is_barred = |owner: &KeyName| {
+            barred
+                .iter()
+                .any(|((_, barred), until)| barred == owner && !long_ago(*until))
+        };
+        let placed_barred = is_barred(&placed.owner);
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
             let ready = long_ago(waiting.ready);
+            let waiting_barred = is_barred(&waiting.owner);
             let same = decided_here
                 && (!self.promises || waiting.spec.wall_time == placed.spec.wall_time)
                 && waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
+                && !waiting_barred
+                && !placed_barred
                 && asks_for_the_same(&waiting.spec, &placed.spec)
                 // A shorter job may get what is withheld from longer ones.
                 && waiting.spec.wall_time <= placed.spec.wall_time;
             if same && ready && (waiting.since, *other) < (placed.since, id) {
                 waiting.overtaken.get_or_insert((now, id));
+            }
+            // What it would have had soon may be closed to it since.
+            if waiting_barred {
+                waiting.overtaken = None;
             }
             if let Some((at, by)) = waiting.overtaken
                 && long_ago(at)
@@ -245,7 +289,88 @@ fn needs_the_same(one: &ComponentSpec, other: &ComponentSpec) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cospan_domain::ids::Attempt;
+    use cospan_domain::site::barred_owners_record::{BarredOwner, OwnProbe};
     use cospan_simulator::jobs::build_job;
+
+    const MINUTE: DurationMs = DurationMs(60_000);
+
+    fn key(owner: &str) -> KeyName {
+        KeyName::new(owner).unwrap()
+    }
+
+    fn waiting_job(owner: &str, class: Priority, since: Timestamp) -> QueueingJob {
+        QueueingJob {
+            spec: Arc::new(build_job(&[1], DurationMs(1), DurationMs(1), 0).unwrap()),
+            owner: key(owner),
+            class,
+            moved: None,
+            since,
+            ready: since,
+            avoids: false,
+            overtaken: None,
+        }
+    }
+
+    /// Has a job pass one of this owner that waits longer, and returns what is found three minutes
+    /// later, when a job of another priority is placed.
+    fn found_when_passed(queues: &mut Queues, owner: &str, at: Timestamp) -> Option<String> {
+        let jobs = [
+            (1, owner, Priority::High),
+            (2, "alice", Priority::High),
+            (3, "carol", Priority::Low),
+        ];
+        for (id, owner, class) in jobs {
+            let waiting = waiting_job(owner, class, Timestamp(id));
+            queues.waiting.insert(JobId(id), waiting);
+        }
+        let stalled: Stalled<'_> = &|_| DurationMs::ZERO;
+        assert_eq!(queues.record_placement(JobId(2), at, stalled), None);
+        queues.record_placement(JobId(3), at + MINUTE + MINUTE + MINUTE, stalled)
+    }
+
+    #[test]
+    fn a_job_may_be_passed_while_its_owner_is_barred_and_no_other() {
+        let start = Timestamp(0) + MINUTE + MINUTE + MINUTE;
+        let mut record = SiteRecord::new(SiteName::new("delft").unwrap());
+        let mut queues = Queues::new(QueueParameters::default(), false);
+        queues.learn_site(&record, start);
+        assert!(found_when_passed(&mut queues, "bob", start).is_some());
+        record.own_probe = Some(OwnProbe {
+            number: Attempt(1),
+            owner: key("bob"),
+            since: start,
+        });
+        queues.learn_site(&record, start);
+        assert_eq!(found_when_passed(&mut queues, "bob", start), None);
+        // Others' bars are nothing to these two.
+        assert!(found_when_passed(&mut queues, "carol", start).is_some());
+    }
+
+    #[test]
+    fn jobs_whose_owner_is_barred_no_more_have_their_turn() {
+        let start = Timestamp(0) + MINUTE + MINUTE + MINUTE;
+        let until = start + MINUTE;
+        let later = until + MINUTE + MINUTE + MINUTE;
+        let mut record = SiteRecord::new(SiteName::new("delft").unwrap());
+        record.kept_off = vec![BarredOwner {
+            owner: key("bob"),
+            since: start,
+            until,
+            times: 1,
+        }];
+        let mut queues = Queues::new(QueueParameters::default(), false);
+        queues.learn_site(&record, start);
+        assert_eq!(found_when_passed(&mut queues, "bob", until), None);
+        assert!(found_when_passed(&mut queues, "bob", later).is_some());
+        // It is let in before its time.
+        record.kept_off[0].until = Timestamp(u64::MAX);
+        queues.learn_site(&record, start);
+        assert_eq!(found_when_passed(&mut queues, "bob", later), None);
+        record.kept_off.clear();
+        queues.learn_site(&record, start);
+        assert!(found_when_passed(&mut queues, "bob", later).is_some());
+    }
 
     #[test]
     fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
@@ -255,16 +380,7 @@ mod tests {
             promote_after: Some(1),
             ..QueueParameters::default()
         };
-        let spec = Arc::new(build_job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
-        let waiting = QueueingJob {
-            spec,
-            class: Priority::SuperLow,
-            moved: None,
-            since: at,
-            ready: at,
-            avoids: false,
-            overtaken: None,
-        };
+        let waiting = waiting_job("alice", Priority::SuperLow, at);
         let mut queues = Queues::new(parameters, false);
         queues.waiting.insert(id, waiting);
         let wrong = queues.promote(id, Priority::SuperHigh, at);
