@@ -5,7 +5,6 @@
 pub mod bench;
 pub mod chaos;
 pub mod cli;
-pub mod client;
 mod cluster_config;
 pub mod config;
 pub mod data_directory;
@@ -14,7 +13,6 @@ pub mod http;
 pub mod keys;
 mod memory_limit;
 pub mod quickstart;
-mod sbatch;
 pub mod serve;
 mod signals;
 pub mod simulate;

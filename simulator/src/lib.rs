@@ -20,7 +20,6 @@ pub mod journal_hash;
 pub mod kill_switch;
 #[cfg(test)]
 mod latency_tests;
-pub mod logs;
 pub mod models;
 pub mod panics;
 #[cfg(test)]

@@ -7,11 +7,11 @@ use cospan_domain::ids::ReservationName;
 
 use super::args_line::CommandLineJobArgs;
 use super::ids::JobIdList;
-use crate::client::JobFilter;
 use cospan_api::v1::Length;
 use cospan_api::v1::commands::StateName;
 use cospan_api::v1::reservation::Wanted;
 use cospan_api::v1::time::Moment;
+use cospan_client::JobFilter;
 
 /// `submit`
 #[derive(Debug, Args)]

@@ -8,10 +8,10 @@ use super::args::GlobalArgs;
 use super::exit::CliError;
 use super::ids::{JobIdItem, JobIdList};
 use super::print::{AnswerPrinter, print_note, warning_word};
-use crate::client::{Client, JobFilter, ServerAddress};
 use crate::config::{EnvironmentVariables, LoadedConfig, LocatedConfig, locate_config};
 use crate::keys::KeyDirectory;
 use crate::serve::server_file::RunningServerInfo;
+use cospan_client::{Client, JobFilter, ServerAddress};
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;
@@ -99,7 +99,7 @@ impl CommandContext {
     /// reports it.
     fn local_address(&self, located: &LocatedConfig) -> ServerAddress {
         let config = &located.loaded.config;
-        let configured = ServerAddress::of_server(&config.server);
+        let configured = config.server_address();
         if config
             .server
             .listen

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::keys::KeyError;
+use cospan_client::ClientError;
 
 /// Exit codes. They are part of the interface and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

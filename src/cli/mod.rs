@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! A command parses its arguments, asks the server through [`crate::client`],
+//! A command parses its arguments, asks the server through [`cospan_client`],
 //! and prints; it decides nothing. Exit codes are part of the interface.
 
 mod args;
@@ -39,9 +39,9 @@ use context::CommandContext;
 use exit::{CliError, CliExitCode};
 use print::{AnswerPrinter, error_word, print_note};
 
-use crate::client::JobAction;
 use crate::config::EnvironmentVariables;
 use cospan_api::v1::document::PriorityName;
+use cospan_client::JobAction;
 use cospan_printing::terminal::is_hidden;
 
 /// Runs the program.

@@ -2,7 +2,10 @@
 //! show. Read once, in one place.
 
 use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+use cospan_api::server_address::ServerAddress;
 
 use super::{AutoOrGiven, Config, ConfigError, LoadedConfig};
 
@@ -95,6 +98,13 @@ pub fn locate_config(
 }
 
 impl Config {
+    /// Returns the address of a server with this configuration, as seen from its own machine.
+    pub fn server_address(&self) -> ServerAddress {
+        let default = SocketAddr::from((Ipv4Addr::LOCALHOST, ServerAddress::DEFAULT_PORT));
+        let address = self.server.listen.first().copied().unwrap_or(default);
+        ServerAddress::of_listener(address, self.server.tls_certificate.is_some())
+    }
+
     /// Directory of everything that the server keeps.
     pub fn data_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
         match &self.server.data_directory {

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cospan_api::server_address::ServerAddress;
 use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::units::Bytes;
 
@@ -70,15 +71,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-impl HttpSettings {
-    /// Default port of the API.
-    pub const DEFAULT_PORT: u16 = 7440;
-}
-
 impl Default for HttpSettings {
     fn default() -> Self {
         Self {
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, Self::DEFAULT_PORT))],
+            listen: vec![SocketAddr::from((
+                Ipv4Addr::LOCALHOST,
+                ServerAddress::DEFAULT_PORT,
+            ))],
             tls: None,
             workers: 2,
             max_connections: 4096,

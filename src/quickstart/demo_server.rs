@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::demo_directory::{self, DemoDirectory, DemoSites};
 use super::quickstart_error::QuickstartError;
-use crate::client::{Client, ServerAddress};
 use cospan_api::v1::site::SiteReport;
+use cospan_client::{Client, ServerAddress};
 
 /// Longest wait for the server to take work.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -176,7 +176,7 @@ impl DemoServer {
     /// Sends a request. If the server does not answer because it has ended, that is the error.
     pub(super) fn call_server<T>(
         &self,
-        question: impl FnOnce(&Client) -> Result<T, crate::client::ClientError>,
+        question: impl FnOnce(&Client) -> Result<T, cospan_client::ClientError>,
     ) -> Result<T, QuickstartError> {
         question(&self.client).map_err(|error| match self.check_alive() {
             Err(ended) => ended,

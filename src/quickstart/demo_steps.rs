@@ -15,10 +15,10 @@ use super::quickstart_report::{
     DeadSite, InputReport, MovedComponent, QuickstartReport, StepDurations,
 };
 use super::{QuickstartError, QuickstartOptions, demo_job};
-use crate::client::SubmitOptions;
 use cospan_api::v1::explain::VerdictReport;
 use cospan_api::v1::file::FileRegistration;
 use cospan_api::v1::job::JobReport;
+use cospan_client::SubmitOptions;
 
 /// Everything that the story needs.
 pub(super) struct QuickstartRun<'o> {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::demo_server::DemoServer;
 use super::narrator::{DemoNarrator, bad, good, progress_bar};
 use super::quickstart_error::QuickstartError;
-use crate::client::{ClientError, LogRequest};
 use cospan_api::v1::event::EventReport;
 use cospan_api::v1::explain::TransferReport;
 use cospan_api::v1::job::{ComponentReport, JobReport};
+use cospan_client::{ClientError, LogRequest};
 
 /// Time between two polls of the job.
 const LOOK_EVERY: Duration = Duration::from_millis(150);

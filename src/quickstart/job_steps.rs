@@ -10,9 +10,9 @@ use super::follow_job::{DemoJobFollower, site_of};
 use super::narrator::bad;
 use super::processes;
 use super::quickstart_report::{DeadSite, StepDurations};
-use crate::client::SubmitOptions;
 use cospan_api::v1::job::JobReport;
 use cospan_api::v1::site::SiteReport;
+use cospan_client::SubmitOptions;
 
 impl QuickstartRun<'_> {
     /// Submits the job and follows it to its end.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::client::ClientError;
 use crate::keys::KeyError;
+use cospan_client::ClientError;
 
 /// The reason why the demonstration ended early.
 #[derive(Debug, Error)]

@@ -34,6 +34,7 @@ use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::wiring;
+use cospan_api::server_address::ServerAddress;
 use cospan_domain::ids::InstanceId;
 use cospan_sites::exec::ssh::SshExecutor;
 use cospan_sites::port::{Site, SiteError};
@@ -45,7 +46,6 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::chaos::{self, ChaosMetrics, FaultHandles, Rehearsals};
-use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::http::control_plane_port::ControlPlanePort;

@@ -251,7 +251,7 @@ impl RunNotes {
     /// Counters of what was left out or changed, by its kind.
     fn counters(&self) -> impl Iterator<Item = (String, u64)> {
         let log = self.workload.source.log.as_ref();
-        let skipped = log.map_or(0, cospan_simulator::logs::LogComplaints::lines_skipped);
+        let skipped = log.map_or(0, cospan_languages::logs::LogComplaints::lines_skipped);
         let source = &self.workload.source;
         let counted = [
             ("log lines left out", skipped),

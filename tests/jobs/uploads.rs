@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use cospan::client::{Client, ClientError};
 use cospan_api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use cospan_chaos_tests::test_environment::Layout;
+use cospan_client::{Client, ClientError};
 use cospan_domain::ids::Digest;
 
 use crate::job_fixture::{Scene, has, scene, scene_with, until};

@@ -111,12 +111,12 @@ pub fn parse_all(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Pars
 /// A list of jobs in TOML.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JobListDocument {
-    pub(super) job: Vec<JobDocument>,
+pub struct JobListDocument {
+    pub job: Vec<JobDocument>,
 }
 
 /// Returns true if a text is a list of jobs.
-pub(super) fn is_list(text: &str, format: JobFormat) -> bool {
+pub fn is_list(text: &str, format: JobFormat) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines
         .clone()
@@ -185,7 +185,7 @@ fn locate_error(text: &str, error: &toml::de::Error) -> ParseError {
 }
 
 /// Returns line and column of a byte, both from 1.
-pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
+pub fn line_and_column(text: &str, at: usize) -> (u64, u64) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() as u64 + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
@@ -193,7 +193,7 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
 }
 
 /// Converts an error of the TOML reader into our words.
-pub(super) fn convert_toml_error(
+pub fn convert_toml_error(
     text: &str,
     error: &serde_path_to_error::Error<toml::de::Error>,
 ) -> ParseError {

@@ -11,7 +11,7 @@ use cospan_sites::port::ExitCause;
 use super::fixture::SlurmSiteFixture;
 
 /// What scripts come to a site with.
-const LAUNCHER: &str = include_str!("../../../src/sbatch/launch.sh");
+const LAUNCHER: &str = include_str!("../../../languages/src/sbatch/launch.sh");
 
 /// What they find where modules are installed: a function, defined by a start file.
 const PROFILE: &str = "module() { LOADED=\"$LOADED $2\" PATH=\"$HOME/$2/bin:$PATH\"; }\n";

@@ -12,11 +12,11 @@ use super::clusters::BenchClusterGroup;
 use super::payloads::{self, PayloadLog};
 use super::setup::{job_document, prepare_directory, spawn_server};
 use crate::bench::server::free_port;
-use crate::client::{Client, JobAction, ServerAddress, SiteAction, SubmitOptions};
 use crate::testbed::{Testbed, TestbedAccount, TestbedCluster, capture_output};
 use cospan_api::v1::commands::JobSelection;
 use cospan_api::v1::job::JobReport;
 use cospan_api::v1::parse::{JobFormat, parse_all};
+use cospan_client::{Client, JobAction, ServerAddress, SiteAction, SubmitOptions};
 
 /// Directory of all files of the bench.
 pub(super) const BASE: &str = "/var/tmp/cospan-bench";

@@ -11,11 +11,11 @@ use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{color_state, format_columns, print_note};
-use crate::client::Client;
 use crate::config::LocatedConfig;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing_ancestor, is_in_memory};
 use crate::serve::server_file::RunningServerInfo;
+use cospan_client::Client;
 
 /// Disk space below this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;

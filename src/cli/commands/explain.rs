@@ -9,10 +9,10 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_clock;
 use crate::cli::print::{bold, color_state, format_columns, print_note, single_line, warning_word};
-use crate::client::{Client, ClientError};
 use cospan_api::v1::explain::{
     CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
 };
+use cospan_client::{Client, ClientError};
 
 /// Explains why jobs are where they are.
 pub(crate) fn run(

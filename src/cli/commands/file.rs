@@ -8,9 +8,9 @@ use crate::cli::args_operate::FileSubcommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, format_columns, format_name_values};
-use crate::client::Client;
 use cospan_api::v1::file::{FilePage, FileRegistration, FileReport};
 use cospan_api::v1::upload::{UploadPage, UploadReport, UploadState};
+use cospan_client::Client;
 
 /// Registers input files and shows them.
 pub(crate) fn run(

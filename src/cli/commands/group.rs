@@ -8,9 +8,9 @@ use super::list;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, color_state, format_name_values};
-use crate::client::{Client, JobFilter};
 use cospan_api::v1::job::{JobPage, JobRow};
 use cospan_api::v1::runner::TaskReport;
+use cospan_client::{Client, JobFilter};
 
 /// A sweep: its progress, and its runs.
 #[derive(Debug, Serialize)]

@@ -7,9 +7,9 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::ids::JobIdList;
 use crate::cli::print::single_line;
-use crate::client::{Client, JobAction};
 use cospan_api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
 use cospan_api::v1::document::PriorityName;
+use cospan_client::{Client, JobAction};
 
 /// Most jobs that one request may name.
 const MOST_IDS: usize = 10_000;

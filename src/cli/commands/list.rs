@@ -5,8 +5,8 @@ use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, now};
 use crate::cli::print::{color_state, format_columns, print_note};
-use crate::client::{Client, JobFilter};
 use cospan_api::v1::job::{JobPage, JobRow};
+use cospan_client::{Client, JobFilter};
 
 pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;

@@ -15,8 +15,8 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{color_state, format_columns, print_note};
-use crate::client::Client;
 use cospan_api::v1::job::{JobReport, OutputReport};
+use cospan_client::Client;
 
 /// The result for one output.
 #[derive(Debug, Serialize)]

@@ -11,13 +11,13 @@ use crate::cli::local_time::format_local;
 use crate::cli::print::{
     bold, color_state, format_columns, format_name_values, print_note, single_line,
 };
-use crate::client::Client;
 use cospan_api::v1::Instant;
 use cospan_api::v1::event::EventReport;
 use cospan_api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
 };
 use cospan_api::v1::shared_reservation::SharedExtension;
+use cospan_client::Client;
 
 /// Number of rows of a page.
 const PAGE: u32 = 1_000;

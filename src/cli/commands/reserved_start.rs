@@ -8,10 +8,10 @@ use cospan_domain::units::DurationMs;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{print_note, warning_word};
-use crate::client::Client;
 use cospan_api::v1::JobDocument;
 use cospan_api::v1::job::{JobReport, SubmittedReport};
 use cospan_api::v1::reservation::{HeldReport, ReservationReport};
+use cospan_client::Client;
 
 /// Time between two looks at a job whose sites are being asked.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -7,10 +7,10 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{format_columns, format_name_values, print_note};
-use crate::client::Client;
 use cospan_api::v1::shared_reservation::{
     SharedAccess, SharedDocument, SharedExtension, SharedPart, SharedPartReport, SharedReport,
 };
+use cospan_client::Client;
 
 /// Time between two looks at a reservation whose site is being asked.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -11,7 +11,7 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
 use cospan_domain::reservation::flexco::RescheduleOperations;
 use cospan_domain::units::Bytes;
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 use cospan_simulator::world::batch::QueueDiscipline;
 
 use crate::cli::args_job::JobPriorityArg;

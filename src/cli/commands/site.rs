@@ -8,7 +8,6 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, format_clock, format_local, format_rough, now};
 use crate::cli::print::{bold, color_state, format_columns, format_name_values, single_line};
-use crate::client::{Client, SiteAction};
 use cospan_api::v1::Instant;
 use cospan_api::v1::partition::{LaneReport, WaitReport};
 use cospan_api::v1::quantity::Length;
@@ -16,6 +15,7 @@ use cospan_api::v1::site::{
     Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
     WindowReport,
 };
+use cospan_client::{Client, SiteAction};
 
 /// Default length of time for which free processors are shown.
 const AHEAD: Length = Length(DurationMs::from_secs(86_400));

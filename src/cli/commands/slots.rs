@@ -5,9 +5,9 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::format_columns;
-use crate::client::SlotsRequest;
 use cospan_api::v1::Instant;
 use cospan_api::v1::slots::{SiteSlots, SlotsReport};
+use cospan_client::SlotsRequest;
 
 /// Prints the possible starts of a job.
 pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExitCode, CliError> {

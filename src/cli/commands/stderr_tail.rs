@@ -1,8 +1,8 @@
 //! The last error output of failed components, marked as their own words.
 
 use crate::cli::print::{bold, dim, single_line};
-use crate::client::Client;
 use cospan_api::v1::stderr_tail::LastWordsReport;
+use cospan_client::Client;
 
 /// Returns the last words of a job's failed components. If they cannot be read, the reason that the
 /// job itself gives has to suffice.

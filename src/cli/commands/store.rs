@@ -11,8 +11,8 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{format_name_values, print_note};
-use crate::client::Client;
 use cospan_api::v1::store::StoreReport;
+use cospan_client::Client;
 
 /// Shows the store, or exports it.
 pub(crate) fn run(

@@ -15,12 +15,12 @@ use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
-use crate::client::{Client, ClientError, SubmitOptions};
-use crate::sbatch;
 use cospan_api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
-use cospan_api::v1::mistakes;
 use cospan_api::v1::reservation::{ReservationDocument, Wanted};
 use cospan_api::v1::{JobDocument, JobFormat};
+use cospan_client::{Client, ClientError, SubmitOptions};
+use cospan_languages::own::mistakes;
+use cospan_languages::sbatch;
 use cospan_printing::terminal::table_cell;
 
 /// The origin of a job.

@@ -12,9 +12,9 @@ use cospan_domain::units::Bytes;
 
 use crate::cli::exit::CliError;
 use crate::cli::print::print_note;
-use crate::client::{Client, ClientError};
 use cospan_api::v1::problem::Code;
 use cospan_api::v1::upload::{UploadReport, UploadRequest, UploadState};
+use cospan_client::{Client, ClientError};
 
 /// Largest piece: a broken connection costs no more.
 const PIECE_MAX: u64 = 1 << 20;

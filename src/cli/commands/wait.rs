@@ -14,10 +14,10 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{color_state, print_note, single_line};
-use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 use cospan_api::v1::Length;
 use cospan_api::v1::job::PhaseReport;
 use cospan_api::v1::stderr_tail::LastWordsReport;
+use cospan_client::{ChangeStream, Client, ClientError, StreamEvent};
 
 /// Longest time without a look at the jobs, even if the stream is silent.
 const LOOK_ANYWAY: Duration = Duration::from_secs(30);

@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cospan_api::server_address::ServerAddress;
 use cospan_domain::units::{Bytes, DurationMs, PerMillion};
 
 use crate::config::section::section;
 use crate::config::value::{AutoOrGiven, SecretUrl, choice};
-use crate::http::HttpSettings;
 
 section! {
     /// Addresses of the server, and bounds on simultaneous use.
@@ -21,7 +21,7 @@ section! {
         /// Addresses and ports where the API is served; port 0 takes a free one. Beyond loopback
         /// it needs `tls_certificate` and `tls_key`.
         "listen" => listen: Vec<SocketAddr> =
-            vec![SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT))],
+            vec![SocketAddr::from((Ipv4Addr::LOCALHOST, ServerAddress::DEFAULT_PORT))],
             since "0.1.0";
         /// File with the TLS certificate chain (PEM).
         "tls_certificate" => tls_certificate: Option<PathBuf> = None, since "0.1.0";

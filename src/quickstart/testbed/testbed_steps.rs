@@ -12,8 +12,8 @@ use super::super::quickstart_error::QuickstartError;
 use super::testbed_clusters::{CLUSTERS, SlurmClusters};
 use super::testbed_job::{self, PARTS};
 use super::{TestbedComponentReport, TestbedReport};
-use crate::client::SubmitOptions;
 use cospan_api::v1::job::JobReport;
+use cospan_client::SubmitOptions;
 
 /// Longest time that the controller stays dead: until the server has noticed, but no longer.
 const DEAD_MAX: Duration = Duration::from_secs(20);

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::{DescribedSite, Grid};
 use crate::simulate::workload::{JobSourceError, JobSourceNotes};
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 use cospan_simulator::world::batch::QueueDiscipline;

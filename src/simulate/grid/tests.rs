@@ -8,7 +8,7 @@ use std::path::Path;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{BuiltGrid, Grid, GridBuildOptions};
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 const DAY: DurationMs = DurationMs::from_secs(86_400);

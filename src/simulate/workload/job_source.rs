@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use thiserror::Error;
 
 use super::{JobSourceNotes, WorkloadSource};
-use cospan_simulator::logs::{BadLineTreatment, LogError, LogReadSettings, SwfJob, read_swf};
+use cospan_languages::logs::{BadLineTreatment, LogError, LogReadSettings, SwfJob, read_swf};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ModelParameterError};

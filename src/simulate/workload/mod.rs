@@ -25,7 +25,7 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 

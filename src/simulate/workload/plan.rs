@@ -13,7 +13,7 @@ use super::{
     log_jobs, settle_times, stretch_estimates,
 };
 use crate::simulate::random_streams::random_stream;
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 
 /// The whole of a log.
 const ALWAYS: (DurationMs, DurationMs) = (DurationMs::ZERO, DurationMs(u64::MAX));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::RawJob;
-use cospan_simulator::logs::LogComplaints;
+use cospan_languages::logs::LogComplaints;
 
 /// Notes about a source of jobs: lines concern all of it, times and estimates only the jobs that
 /// are used.

@@ -8,7 +8,7 @@ use super::lines::StreamLines;
 use super::{LogSelection, StreamSource, is_missing, print_stream_bytes};
 use crate::cli::exit::CliError;
 use crate::cli::print::{AnswerPrinter, print_note};
-use crate::client::ClientError;
+use cospan_client::ClientError;
 
 /// Time between two looks at a component that has not begun.
 const REST: Duration = Duration::from_secs(1);

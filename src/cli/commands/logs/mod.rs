@@ -8,10 +8,10 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_interrupt_hint;
 use crate::cli::print::{AnswerPrinter, print_note};
-use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use cospan_api::v1::Size;
 use cospan_api::v1::job::JobReport;
 use cospan_api::v1::problem::Code;
+use cospan_client::{Client, ClientError, FilePiece, LogRequest};
 use cospan_printing::terminal;
 use lines::StreamLines;
 

@@ -10,11 +10,11 @@ use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use crate::cli::commands::upload::{UploadRegistration, upload_file};
 use crate::cli::exit::CliError;
 use crate::cli::print::{print_note, warning_word};
-use crate::client::Client;
 use cospan_api::v1::JobDocument;
 use cospan_api::v1::document::{
     ComponentDocument, ExecutableDocument, FileDocument, InputDocument,
 };
+use cospan_client::Client;
 
 /// Sends the files that jobs name, each once.
 pub(super) struct InputUploader<'c> {

@@ -8,8 +8,8 @@ use cospan_domain::units::DurationMs;
 use super::{JobWaiter, POLL, WaitOutcome, format_outcome};
 use crate::cli::context::PAGE;
 use crate::cli::print::{color_state, print_note};
-use crate::client::{ClientError, JobFilter};
 use cospan_api::v1::job::{JobRow, PhaseReport};
+use cospan_client::{ClientError, JobFilter};
 use cospan_printing::terminal;
 
 /// More jobs than this are reported together.

@@ -14,7 +14,7 @@ use super::super::{BlackHoleNodes, DescribedSite, FailureSource, NODES_MAX};
 use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions, NodeOutage};
 use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::{JobSourceError, open_log, reading_for};
-use cospan_simulator::logs::{FailureLogReader, LogComplaints, LoggedFailure};
+use cospan_languages::logs::{FailureLogReader, LogComplaints, LoggedFailure};
 
 /// A node that fails is down for some time, even where a log says otherwise.
 const SHORTEST_REPAIR: DurationMs = DurationMs(1);

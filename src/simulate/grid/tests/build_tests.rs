@@ -7,7 +7,7 @@ use cospan_domain::units::BitsPerSecond;
 
 use super::super::{BuiltSite, GridBuildError};
 use super::*;
-use cospan_simulator::logs::LogComplaintKind;
+use cospan_languages::logs::LogComplaintKind;
 
 const POISSON: &str = "[site.local_load]\nmodel = \"poisson\"\nutilization = 0.4\n\
                        mean_run_time = \"10m\"\nsizes = [1, 2, 4, 8]";

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::super::EstimateSource;
 use super::*;
-use cospan_simulator::logs::{BadLineTreatment, LogComplaintKind};
+use cospan_languages::logs::{BadLineTreatment, LogComplaintKind};
 
 /// Jobs as (number, submitted, run time, processors, estimate), in seconds.
 fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {

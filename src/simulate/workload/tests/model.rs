@@ -8,7 +8,7 @@ use cospan_domain::units::Bytes;
 
 use super::super::{EstimateSource, JOBS_MAX, OwnFileSettings};
 use super::*;
-use cospan_simulator::logs::BadLineTreatment;
+use cospan_languages::logs::BadLineTreatment;
 
 fn lublin(jobs: usize) -> WorkloadOptions {
     WorkloadOptions::new(WorkloadSource::Lublin { jobs }, 1)

@@ -1,6 +1,5 @@
 //! A typed client of the HTTP interface, over TCP or a Unix socket.
 
-mod address;
 mod calls;
 mod changes;
 mod chaos;
@@ -22,11 +21,11 @@ use serde::de::DeserializeOwned;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody, Body};
 
-pub use address::ServerAddress;
 pub use calls::{
     FileDownload, FilePiece, JobAction, JobFilter, LogRequest, SiteAction, SubmitOptions,
 };
 pub use changes::{ChangeStream, StreamEvent};
+pub use cospan_api::server_address::ServerAddress;
 pub use error::ClientError;
 pub use explain::WholeExplanation;
 pub use reservations::SlotsRequest;
@@ -241,7 +240,7 @@ impl Client {
     }
 
     /// Converts an error while an answer was read.
-    pub(crate) fn broken_connection_error(&self, error: &std::io::Error) -> ClientError {
+    pub fn broken_connection_error(&self, error: &std::io::Error) -> ClientError {
         // The system's message without its number.
         let text = error.to_string();
         let cause = text

@@ -5,9 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::config::sections::Server;
-use crate::http::HttpSettings;
-
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
@@ -52,15 +49,11 @@ impl fmt::Display for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Returns the address of a server with this configuration, as seen from its own machine.
-    pub fn of_server(server: &Server) -> Self {
-        let default = SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT));
-        let address = server.listen.first().copied().unwrap_or(default);
-        Self::of_listener(address, server.tls_certificate.is_some())
-    }
+    /// Default port of the API.
+    pub const DEFAULT_PORT: u16 = 7440;
 
     /// Returns the address of a server that listens there, as seen from its own machine.
-    pub(crate) fn of_listener(mut address: SocketAddr, tls: bool) -> Self {
+    pub fn of_listener(mut address: SocketAddr, tls: bool) -> Self {
         let scheme = if tls { "https" } else { "http" };
         if address.ip().is_unspecified() {
             address.set_ip(match address {
@@ -90,7 +83,7 @@ impl ServerAddress {
     }
 
     /// Returns the base of request URLs.
-    pub(super) fn base_url(&self) -> &str {
+    pub fn base_url(&self) -> &str {
         match self {
             ServerAddress::Http(base) => base,
             // The host is a formality; the connection goes to the socket.
@@ -102,7 +95,6 @@ impl ServerAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     #[test]
     fn addresses_are_read_and_written_in_three_forms() {
@@ -140,11 +132,9 @@ mod tests {
 
     #[test]
     fn a_server_that_listens_everywhere_is_asked_at_loopback() {
-        let mut server = Config::defaults().unwrap().server;
-        server.listen = vec!["0.0.0.0:7000".parse().unwrap()];
-        server.tls_certificate = Some("/c.pem".into());
+        let listener = "0.0.0.0:7000".parse().unwrap();
         assert_eq!(
-            ServerAddress::of_server(&server).to_string(),
+            ServerAddress::of_listener(listener, true).to_string(),
             "https://127.0.0.1:7000"
         );
     }

@@ -215,7 +215,7 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
 
 #[test]
 fn the_book_tells_of_every_option() {
-    let page = include_str!("../../docs/src/guide/sbatch.md");
+    let page = include_str!("../../../docs/src/guide/sbatch.md");
     for known in option_table::TABLE {
         let told = ["`", ","]
             .iter()

@@ -9,9 +9,9 @@ use serde_path_to_error::Segment;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::JobDocument;
 use super::located_values::{self, LocatedDocument};
-use super::parse::{self, JobFormat, JobListDocument, ParseError, nearest_word};
+use cospan_api::v1::document::JobDocument;
+use cospan_api::v1::parse::{self, JobFormat, JobListDocument, ParseError, nearest_word};
 
 /// Most mistakes that are reported.
 const MOST: usize = 50;

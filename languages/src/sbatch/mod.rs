@@ -23,42 +23,42 @@ use cospan_api::v1::{JobDocument, JobFormat};
 
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BatchScript<'a> {
+pub struct BatchScript<'a> {
     /// Name of its file, without folders.
-    pub(crate) name: &'a str,
-    pub(crate) text: &'a str,
+    pub name: &'a str,
+    pub text: &'a str,
     /// The arguments of the script.
-    pub(crate) arguments: &'a [String],
+    pub arguments: &'a [String],
 }
 
 /// The translation of a script.
 #[derive(Debug, Clone)]
-pub(crate) struct TranslatedScript {
-    pub(crate) job: JobDocument,
+pub struct TranslatedScript {
+    pub job: JobDocument,
     /// Notes for the user, each with its line.
-    pub(crate) notes: Vec<(usize, String)>,
+    pub notes: Vec<(usize, String)>,
 }
 
 /// A time, with the partition and site that set it.
-pub(crate) type PartitionDefaultTime = (DurationMs, String);
+pub type PartitionDefaultTime = (DurationMs, String);
 
 /// Context of a script that it does not contain.
 #[derive(Clone, Copy)]
-pub(crate) struct ScriptContext<'a> {
+pub struct ScriptContext<'a> {
     /// Reads an exported variable of this process, for `--export=NAME`.
-    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Finds the time limit that these partitions, or those of jobs that name none, give a job
     /// without a time; with the partition, and its site.
-    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<PartitionDefaultTime>,
+    pub default_time: &'a dyn Fn(Option<&str>) -> Option<PartitionDefaultTime>,
 }
 
 /// The reason why a script cannot be a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScriptError {
+pub struct ScriptError {
     /// The line, from 1, if the problem lies in one.
-    pub(crate) line: Option<usize>,
-    pub(crate) problem: String,
-    pub(crate) remedy: String,
+    pub line: Option<usize>,
+    pub problem: String,
+    pub remedy: String,
 }
 
 impl ScriptError {
@@ -81,7 +81,7 @@ impl ScriptError {
 
 /// Returns true if a file is a script, and not a job file: it begins as scripts do, and its name
 /// does not contradict.
-pub(crate) fn is_script(file: &str, text: &str) -> bool {
+pub fn is_script(file: &str, text: &str) -> bool {
     text.starts_with("#!") && JobFormat::of_file_name(file).is_none()
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 ///
 /// # Errors
 /// Some request of the script is not available here, or cannot be read.
-pub(crate) fn translate_script(
+pub fn translate_script(
     script: &BatchScript<'_>,
     around: ScriptContext<'_>,
 ) -> Result<TranslatedScript, ScriptError> {

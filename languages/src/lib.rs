@@ -1,0 +1,5 @@
+//! Job files and job logs of several languages, read into our own types.
+
+pub mod logs;
+pub mod own;
+pub mod sbatch;
