@@ -15,7 +15,6 @@ mod memory_limit;
 pub mod quickstart;
 pub mod serve;
 mod signals;
-pub mod simulate;
 mod site_roots;
 mod testbed;
 pub mod uploads;

@@ -586,7 +586,7 @@ fn the_grids_that_come_with_the_sources_can_be_simulated() {
     let place = place();
     for grid in [
         "examples/grid.toml",
-        "src/simulate/grid/examples/grid-das2.toml",
+        "simulator/src/simulate/grid/examples/grid-das2.toml",
     ] {
         let grid = Path::new(env!("CARGO_MANIFEST_DIR")).join(grid);
         fs::copy(grid, place.path().join("grid.toml")).unwrap();

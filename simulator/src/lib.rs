@@ -1,6 +1,7 @@
 //! Runs the real control plane over a simulated world under virtual time: the actors, the domain
 //! and the journal's core are those of the server. Only the world, time and random numbers are
-//! simulated. One arbiter, no thread, no file, no socket.
+//! simulated. One arbiter, no thread, no file, no socket: but in [`simulate`], which begins many such
+//! worlds, and reads and writes files around them.
 
 pub mod actor_lives;
 pub mod call_faults;
@@ -38,6 +39,7 @@ mod retention_tests;
 pub mod settings;
 #[cfg(test)]
 mod shared_tests;
+pub mod simulate;
 mod site;
 #[cfg(test)]
 mod site_tests;

@@ -24,7 +24,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ClusterLog;
 use super::report::BenchReport;
-use crate::simulate::workload::{EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource};
+use cospan_simulator::simulate::workload::{
+    EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource,
+};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const SITES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];

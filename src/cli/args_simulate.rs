@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use cospan_domain::ids::{LogicalName, PolicyName};
 
 use super::args_job::JobPriorityArg;
-use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, WorkloadSplit};
 use cospan_api::v1::{Length, Size};
+use cospan_simulator::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, WorkloadSplit};
 
 /// `simulate`
 #[derive(Debug, Args)]

@@ -72,7 +72,7 @@ const EXCEPTIONS: [(&str, &str, &str); 17] = [
         "synced, and put in place then",
     ),
     (
-        "src/simulate/report/output.rs",
+        "simulator/src/simulate/report/output.rs",
         "fs::write(",
         "a report for its user",
     ),

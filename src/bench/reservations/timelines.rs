@@ -15,7 +15,9 @@ use super::quantile;
 use crate::bench::ClusterLog;
 use crate::bench::report::BenchReport;
 use crate::bench::simulate::slope;
-use crate::simulate::workload::{EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource};
+use cospan_simulator::simulate::workload::{
+    EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource,
+};
 
 const PROCESSORS: u32 = 1_024;
 const MEMORY_MB: u64 = 4_000_000;

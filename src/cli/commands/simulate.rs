@@ -1,6 +1,7 @@
 //! `cospan simulate`.
 
 mod progress;
+mod simulated_settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +23,12 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt;
 use crate::config::Config;
-use crate::simulate::grid::{Grid, GridError};
-use crate::simulate::report::{ReportError, ReportFiles, write_report};
-use crate::simulate::workload::{EstimateSource, OwnFileSettings, WorkloadOptions, WorkloadSource};
-use crate::simulate::{
+use cospan_simulator::simulate::grid::{Grid, GridError};
+use cospan_simulator::simulate::report::{ReportError, ReportFiles, write_report};
+use cospan_simulator::simulate::workload::{
+    EstimateSource, OwnFileSettings, WorkloadOptions, WorkloadSource,
+};
+use cospan_simulator::simulate::{
     self, FLEXCO, RivalPolicy, RunWatcher, SimulateError, SimulationStudy, StudyVariant,
     SubmissionCopies,
 };
@@ -147,7 +150,7 @@ fn read_settings(context: &CommandContext) -> Result<ActorSettings, CliError> {
         Some(file) => Config::load(file)?,
         None => Config::parse(Path::new("no configuration file"), "")?,
     };
-    simulate::simulated_settings(&loaded.config)
+    simulated_settings::simulated_settings(&loaded.config)
         .map_err(|error| CliError::usage_error(error.to_string(), "correct placement.policy"))
 }
 

@@ -8,8 +8,8 @@ use crate::cli::args_job::VirtualMapArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{format_columns, single_line};
-use crate::simulate::report::{MapPoint, virtual_map};
 use cospan_api::v1::explain::{BidReport, ExplainReport};
+use cospan_simulator::simulate::report::{MapPoint, virtual_map};
 
 /// Draws the sites as a job sees them.
 pub(crate) fn run(

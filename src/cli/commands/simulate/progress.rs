@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use cospan_domain::units::DurationMs;
 
 use crate::cli::print::{print_note, warning_word};
-use crate::simulate::report::RunRecord;
-use crate::simulate::{RunName, RunNotes, RunWatcher, SimulationStudy};
 use cospan_printing::terminal;
+use cospan_simulator::simulate::report::RunRecord;
+use cospan_simulator::simulate::{RunName, RunNotes, RunWatcher, SimulationStudy};
 
 /// Time between two updates of a terminal.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,6 +1,6 @@
 //! The map in characters.
 
-use crate::simulate::report::{MapPoint, map_scale};
+use cospan_simulator::simulate::report::{MapPoint, map_scale};
 
 const WIDTH: usize = 60;
 const HEIGHT: usize = 18;

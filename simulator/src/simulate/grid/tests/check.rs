@@ -234,7 +234,7 @@ proptest! {
 
     #[test]
     fn half_a_file_makes_the_reader_fail_only_by_an_error(cut in 0_usize..2000) {
-        let text = include_str!("../../../../examples/grid.toml");
+        let text = include_str!("../../../../../examples/grid.toml");
         let half = text.get(..cut.min(text.len())).unwrap_or_default();
         let _ = Grid::parse(Path::new("test.toml"), half).map_err(|problems| problems.to_string());
     }

@@ -18,7 +18,6 @@ mod reserving_jobs;
 mod rival_policies;
 mod run_record;
 mod runs;
-mod simulated_settings;
 mod single_run;
 pub mod workload;
 
@@ -26,5 +25,4 @@ pub use flexco_study::FLEXCO;
 pub use reserving_jobs::ReservationWorkload;
 pub use rival_policies::{RIVALS, RivalPolicy, SubmissionCopies};
 pub use runs::{RunName, RunWatcher, SimulationStudy, StudyVariant, run_study};
-pub use simulated_settings::simulated_settings;
 pub use single_run::{RunNotes, SimulateError};

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::experiment::{NodeFailure, NodeFailureMode, TimedSubmission};
+use crate::jobs;
+use crate::world::world_site::ClusterSpec;
+use crate::world::{LinkSpec, SimulatedWorld, WrapperDelays};
 use cospan_domain::acquisition::{BenchmarkScores, RankingPreferences, ReservationTerms};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, IdentifierError, LogicalName, RelPath, SiteName};
@@ -11,10 +15,6 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
-use cospan_simulator::experiment::{NodeFailure, NodeFailureMode, TimedSubmission};
-use cospan_simulator::jobs;
-use cospan_simulator::world::world_site::ClusterSpec;
-use cospan_simulator::world::{LinkSpec, SimulatedWorld, WrapperDelays};
 
 use super::grid::{BuiltGrid, BuiltSite, Grid, NodeOutage};
 use super::runs::StudyVariant;

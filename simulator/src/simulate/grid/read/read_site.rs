@@ -3,29 +3,30 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cospan_domain::acquisition::BenchmarkScores;
+use cospan_domain::acquisition::{BenchmarkScore, BenchmarkScores};
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
 
 use super::super::describe::discipline_name;
 use super::super::grid_table::{
-    GridTable, read_bool, read_share, read_text, read_whole, read_word,
+    GridTable, kind_of_value, read_bool, read_share, read_text, read_whole, read_word,
 };
 use super::super::{
     BlackHoleNodes, DescribedSite, FailureSource, LoadLevel, LocalJobModel, LocalJobSource,
     LocalLoad, NODES_MAX, PROCESSORS_PER_NODE_MAX, grid_quantity,
 };
 use super::read_links::read_length;
-use crate::config::value::OptionValue;
 use crate::simulate::workload::{ESTIMATES_TIMES_MAX, EstimateSource};
-use cospan_simulator::world::batch::QueueDiscipline;
+use crate::world::batch::QueueDiscipline;
 
 const DISCIPLINES: [QueueDiscipline; 3] = [
     QueueDiscipline::Fcfs,
     QueueDiscipline::Easy,
     QueueDiscipline::Conservative,
 ];
+/// The speed of a processor, in GFLOPS.
+const GFLOPS_MAX: f64 = 1e9;
 /// A higher load would only lengthen the queue faster.
 const UTILIZATION_MAX: f64 = 10.0;
 
@@ -74,7 +75,7 @@ pub(super) fn read_site(
     let power = table
         .has_key("gflops_per_processor")
         .then(|| read_power(table));
-    let benchmarks = table.value_or("benchmarks", BenchmarkScores::new(), BenchmarkScores::read);
+    let benchmarks = table.value_or("benchmarks", BenchmarkScores::new(), read_benchmarks);
     let upload = table.has_key("upload").then(|| {
         Some(
             table
@@ -121,12 +122,30 @@ pub(super) fn read_site(
     })
 }
 
+/// Results of benchmarks: `{ linpack = 38.4 }`.
+fn read_benchmarks(value: &DeValue<'_>) -> Result<BenchmarkScores, String> {
+    let DeValue::Table(table) = value else {
+        return Err(format!(
+            "it is {}; give a table like {{ linpack = 38.4 }}",
+            kind_of_value(value)
+        ));
+    };
+    let mut scores = BenchmarkScores::new();
+    for (name, value) in table {
+        let name: &str = name.get_ref();
+        let result = read_share(value.get_ref(), BenchmarkScore::MAX.as_f64())
+            .map_err(|problem| format!("{name}: {problem}"))?;
+        scores.extend(BenchmarkScore::new(result).map(|score| (name.into(), score)));
+    }
+    Ok(scores)
+}
+
 fn read_power(table: &GridTable<'_, '_>) -> Option<Mflops> {
     let power = table.optional_value("gflops_per_processor", |value| {
-        let power = Mflops::read(value)?;
-        match power {
+        let gflops = read_share(value, GFLOPS_MAX)?;
+        match Mflops((gflops * 1e3).round() as u64) {
             Mflops(0) => Err("is too small; give a number of GFLOPS above 0".into()),
-            _ => Ok(power),
+            power => Ok(power),
         }
     });
     power.map(|power| power.value)

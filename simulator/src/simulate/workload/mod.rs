@@ -25,9 +25,9 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
+use crate::models::ModelParameterError;
+use crate::models::tsafrir::EstimateError;
 use cospan_languages::logs::BadLineTreatment;
-use cospan_simulator::models::ModelParameterError;
-use cospan_simulator::models::tsafrir::EstimateError;
 
 pub use estimates::EstimateSource;
 pub(crate) use estimates::{RunTimeAndEstimate, settle_times, stretch_estimates};

@@ -7,17 +7,17 @@ mod node_failures;
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use crate::world::world_site::LocalJob;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
-pub use cospan_simulator::world::world_site::LocalJob;
 use thiserror::Error;
 
 use super::{DescribedSite, Grid};
+use crate::models::ModelParameterError;
+use crate::models::tsafrir::EstimateError;
 use crate::simulate::workload::{JobSourceError, JobSourceNotes};
+use crate::world::batch::QueueDiscipline;
 use cospan_languages::logs::BadLineTreatment;
-use cospan_simulator::models::ModelParameterError;
-use cospan_simulator::models::tsafrir::EstimateError;
-use cospan_simulator::world::batch::QueueDiscipline;
 
 pub use node_failures::FailureLogNotes;
 

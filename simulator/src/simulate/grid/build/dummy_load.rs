@@ -6,9 +6,9 @@ use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LoadLevel};
 use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions};
+use crate::models::GeneratedJob;
 use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::RawJob;
-use cospan_simulator::models::GeneratedJob;
 
 /// Shorter times in use or free are raised to this one.
 const SHORTEST: DurationMs = DurationMs(1);

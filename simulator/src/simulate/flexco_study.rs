@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::flexco::{FlexCoJob, FlexCoJobRun, FlexCoOutcome, FlexCoSite, run_flexco};
 use cospan_domain::reservation::flexco::{RescheduleOperations, bounded_slowdown};
 use cospan_domain::reservation::timeline::ResourceKindsError;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
-use cospan_simulator::flexco::{FlexCoJob, FlexCoJobRun, FlexCoOutcome, FlexCoSite, run_flexco};
 use rand_distr::{Distribution, Poisson};
 
 use super::grid::{BuiltGrid, BuiltSite};

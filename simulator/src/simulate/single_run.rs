@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
+use crate::call_faults::{CallFaultModel, FaultRates};
+use crate::experiment::{ExperimentInput, ExperimentSurroundings, run_experiment};
+use crate::world::WrapperDelays;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
-use cospan_simulator::experiment::{ExperimentInput, ExperimentSurroundings, run_experiment};
-use cospan_simulator::world::WrapperDelays;
 use rand::Rng;
 use thiserror::Error;
 

@@ -10,7 +10,7 @@ use super::super::{
 };
 use super::*;
 use crate::simulate::workload::EstimateSource;
-use cospan_simulator::world::batch::QueueDiscipline;
+use crate::world::batch::QueueDiscipline;
 
 const FULL: &str = r#"
 [[site]]
@@ -197,7 +197,7 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
 
 #[test]
 fn the_small_example_has_three_sites_with_a_scheduler_of_each_kind() {
-    let grid = parsed(include_str!("../../../../examples/grid.toml"));
+    let grid = parsed(include_str!("../../../../../examples/grid.toml"));
     let disciplines: Vec<QueueDiscipline> = grid.sites.iter().map(|site| site.discipline).collect();
     assert_eq!(
         disciplines,

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::experiment::{AttemptKey, ExperimentOutcome};
+use crate::reservation_usage::ComponentReservation;
+use crate::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
+use crate::world::world_site::{self, SimulatedCluster};
+use crate::world::{SimulatedWorld, SiteIndex};
 use cospan_domain::ids::{Round, SiteName};
 use cospan_domain::job::accounting::JobAccounting;
 use cospan_domain::job::job_state::{Job, JobPhase, SetbackCounts};
 use cospan_domain::units::Timestamp;
-use cospan_simulator::experiment::{AttemptKey, ExperimentOutcome};
-use cospan_simulator::reservation_usage::ComponentReservation;
-use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
-use cospan_simulator::world::world_site::{self, SimulatedCluster};
-use cospan_simulator::world::{SimulatedWorld, SiteIndex};
 
 use super::attempts;
 use super::report::{

@@ -10,10 +10,10 @@ use rand::rngs::StdRng;
 use thiserror::Error;
 
 use super::{JobSourceNotes, WorkloadSource};
+use crate::models::lublin::{LublinGenerator, LublinParameters};
+use crate::models::poisson::PoissonArrivals;
+use crate::models::{GeneratedJob, ModelParameterError};
 use cospan_languages::logs::{BadLineTreatment, LogError, LogReadSettings, SwfJob, read_swf};
-use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
-use cospan_simulator::models::poisson::PoissonArrivals;
-use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
 /// Shorter run times are raised to this one, and counted: logs have jobs of no time at all, and a
 /// simulated job must end after it started.

@@ -32,7 +32,7 @@ pub use compare::{
     ComparisonMetric, LabelComparison, LabelPair, MetricRow, PairedDifference, Significance,
 };
 pub use components_csv::{COMPONENT_COLUMNS, components_csv};
-pub(crate) use figures::round_up as map_scale;
+pub use figures::round_up as map_scale;
 pub use figures::{MapPoint, ReportFigure, virtual_map};
 pub use groups::JobGroupSummary;
 pub use jobs_csv::{COLUMNS, CsvColumn, jobs_csv};

@@ -83,7 +83,7 @@ fn draw_site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
 }
 
 /// The end of an axis from 0 that shows `greatest`: 1, 2 or 5 times a power of 10.
-pub(crate) fn round_up(greatest: f64) -> f64 {
+pub fn round_up(greatest: f64) -> f64 {
     if greatest <= 0.0 {
         return 1.0;
     }

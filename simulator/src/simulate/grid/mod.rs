@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use crate::simulate::reserving_jobs::ReservationWorkload;
 use crate::simulate::workload::EstimateSource;
-use cospan_simulator::world::batch::QueueDiscipline;
+use crate::world::batch::QueueDiscipline;
 
 pub use build::{
     BuiltGrid, BuiltLink, BuiltSite, EVENTS_PER_SITE_MAX, FailureLogNotes, GridBuildError,

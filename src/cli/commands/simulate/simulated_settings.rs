@@ -18,7 +18,7 @@ const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
 /// grid file.
 ///
 /// The name of the policy is none.
-pub fn simulated_settings(config: &Config) -> Result<ActorSettings, IdentifierError> {
+pub(super) fn simulated_settings(config: &Config) -> Result<ActorSettings, IdentifierError> {
     let actors = serve::settings_from_config::actor_settings(config)?;
     Ok(ActorSettings {
         // All jobs of a log belong to one user here.

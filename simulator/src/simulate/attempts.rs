@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::experiment::AttemptKey;
+use crate::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 use cospan_domain::ids::{AttemptTag, Round, SiteName};
 use cospan_domain::units::Timestamp;
-use cospan_simulator::experiment::AttemptKey;
-use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 use super::report::{AttemptRow, GanttBar, LoadKind};
 

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use super::job_source::LogEstimate;
 use super::{JobSourceNotes, RawJob, SHORTEST_RUN_TIME};
-use cospan_simulator::models::tsafrir::{
+use crate::models::tsafrir::{
     EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
 };
 

@@ -6,7 +6,7 @@ use super::{
     BlackHoleNodes, DescribedSite, FailureSource, Grid, LoadLevel, LocalJobModel, LocalJobSource,
     LocalLoad,
 };
-use cospan_simulator::world::batch::QueueDiscipline;
+use crate::world::batch::QueueDiscipline;
 
 impl Grid {
     /// Describes the grid in a line: numbers of sites, nodes, processors and links.

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::world::batch::QueueDiscipline;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::reservation::flexco::RescheduleOperations;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_simulator::world::batch::QueueDiscipline;
 
 use super::grid::Grid;
 use super::report::RunRecord;

@@ -19,7 +19,7 @@ mod tests;
 
 pub use drawing::ReportFigure;
 pub(super) use drawing::STYLE;
-pub(crate) use virtual_map::round_up;
+pub use virtual_map::round_up;
 pub use virtual_map::{MapPoint, virtual_map};
 
 use super::compare::distinct_labels;

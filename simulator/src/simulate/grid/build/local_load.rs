@@ -7,13 +7,13 @@ use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LocalJobModel, LocalJobSource};
 use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions, LocalJob, dummy_load};
+use crate::models::lublin::{LublinGenerator, LublinParameters};
+use crate::models::poisson::PoissonArrivals;
+use crate::models::{GeneratedJob, ModelParameterError};
 use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::{
     JobSourceNotes, RawJob, RunTimeAndEstimate, log_jobs, settle_times, stretch_estimates,
 };
-use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
-use cospan_simulator::models::poisson::PoissonArrivals;
-use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
 /// Jobs drawn to find the load that the Lublin-Feitelson model gives by itself.
 const PILOT_JOBS: usize = 50_000;
