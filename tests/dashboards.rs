@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cospan::chaos::ChaosMetrics;
-use cospan::http::HttpMetrics;
 use cospan_actors::metrics::ControlPlaneMetrics;
+use cospan_server::chaos::ChaosMetrics;
+use cospan_server::http::HttpMetrics;
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 use serde_json::Value;
@@ -67,7 +67,7 @@ fn registered() -> BTreeMap<String, bool> {
     registry
         .register(Box::new(ProcessCollector::for_self()))
         .unwrap();
-    cospan::serve::register_disk(&registry, ".".into()).unwrap();
+    cospan_server::serve::register_disk(&registry, ".".into()).unwrap();
     let histogram = prometheus::proto::MetricType::HISTOGRAM;
     let families = registry.gather();
     families
@@ -189,8 +189,8 @@ fn no_metric_in_the_sources_is_overlooked() {
     let registered = registered();
     for file in [
         "actors/src/metrics.rs",
-        "src/http/http_metrics.rs",
-        "src/chaos/rehearsal_metrics.rs",
+        "server/src/http/http_metrics.rs",
+        "server/src/chaos/rehearsal_metrics.rs",
     ] {
         let text = read(file);
         let literals = text.split('"').skip(1).step_by(2);

@@ -162,7 +162,11 @@ fn the_table_of_states_is_that_of_the_code() {
 
 #[test]
 fn the_table_of_roles_is_that_which_the_server_heeds() {
-    table_is_current("reference/http.md", "roles", &cospan::http::access_table());
+    table_is_current(
+        "reference/http.md",
+        "roles",
+        &cospan_server::http::access_table(),
+    );
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders with Rust sources, by crate.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "src",
     "domain",
     "durable",
@@ -31,6 +31,7 @@ const FOLDERS: [&str; 12] = [
     "api",
     "client",
     "languages",
+    "server",
     "chaos-tests",
 ];
 
@@ -486,7 +487,7 @@ fn manifest(folder: &str) -> toml::Table {
 /// Which of our crates each crate may use.
 #[test]
 fn arrows_between_crates_point_one_way() {
-    const ARROWS: [(&str, &[&str]); 12] = [
+    const ARROWS: [(&str, &[&str]); 13] = [
         ("domain", &[]),
         ("durable", &[]),
         ("storage", &["cospan-domain", "cospan-durable"]),
@@ -515,6 +516,18 @@ fn arrows_between_crates_point_one_way() {
             &["cospan-domain", "cospan-api", "cospan-sites"],
         ),
         (
+            "server",
+            &[
+                "cospan-domain",
+                "cospan-durable",
+                "cospan-storage",
+                "cospan-sites",
+                "cospan-actors",
+                "cospan-simulator",
+                "cospan-api",
+            ],
+        ),
+        (
             "src",
             &[
                 "cospan-domain",
@@ -529,6 +542,7 @@ fn arrows_between_crates_point_one_way() {
                 "cospan-api",
                 "cospan-client",
                 "cospan-languages",
+                "cospan-server",
             ],
         ),
         (

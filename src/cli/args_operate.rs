@@ -6,9 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
-use crate::keys::Role;
 use cospan_api::v1::Length;
 use cospan_api::v1::time::Moment;
+use cospan_server::keys::Role;
 
 /// `quickstart`
 #[derive(Debug, Args)]

@@ -8,10 +8,10 @@ use super::args::GlobalArgs;
 use super::exit::CliError;
 use super::ids::{JobIdItem, JobIdList};
 use super::print::{AnswerPrinter, print_note, warning_word};
-use crate::config::{EnvironmentVariables, LoadedConfig, LocatedConfig, locate_config};
-use crate::keys::KeyDirectory;
-use crate::serve::server_file::RunningServerInfo;
 use cospan_client::{Client, JobFilter, ServerAddress};
+use cospan_server::config::{EnvironmentVariables, LoadedConfig, LocatedConfig, locate_config};
+use cospan_server::keys::KeyDirectory;
+use cospan_server::serve::server_file::RunningServerInfo;
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;

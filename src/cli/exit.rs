@@ -3,9 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::config::ConfigError;
-use crate::keys::KeyError;
 use cospan_client::ClientError;
+use cospan_server::config::ConfigError;
+use cospan_server::keys::KeyError;
 
 /// Exit codes. They are part of the interface and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 
 use super::exit::CliExitCode;
 use super::print::print_note;
-use crate::signals;
+use cospan_server::signals;
 
 /// The actions for an interruption by the user.
 #[derive(Default)]

@@ -39,10 +39,10 @@ use context::CommandContext;
 use exit::{CliError, CliExitCode};
 use print::{AnswerPrinter, error_word, print_note};
 
-use crate::config::EnvironmentVariables;
 use cospan_api::v1::document::PriorityName;
 use cospan_client::JobAction;
 use cospan_printing::terminal::is_hidden;
+use cospan_server::config::EnvironmentVariables;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -188,7 +188,7 @@ fn dispatch_command(
         CliCommand::Openapi => {
             context
                 .out
-                .print_text(&(crate::http::openapi_document() + "\n"))?;
+                .print_text(&(cospan_server::http::openapi_document() + "\n"))?;
             Ok(CliExitCode::Done)
         }
         CliCommand::Simulate(args) => simulate::run(context, args),

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use super::processes;
 use super::quickstart_error::QuickstartError;
-use crate::file_system::is_in_memory;
-use crate::keys::KeyDirectory;
+use cospan_server::file_system::is_in_memory;
+use cospan_server::keys::KeyDirectory;
 
 /// A site of the demonstration.
 #[derive(Debug, Clone, Copy)]
@@ -228,7 +228,7 @@ pub(super) fn remove_directory(directory: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use cospan_server::config::Config;
 
     #[test]
     fn the_configuration_is_valid_and_names_what_was_prepared() {

@@ -26,8 +26,8 @@ use demo_server::DemoSharedState;
 use demo_steps::QuickstartRun;
 use narrator::DemoNarrator;
 
-use crate::signals;
 use cospan_printing::terminal;
+use cospan_server::signals;
 
 /// Exit code after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;

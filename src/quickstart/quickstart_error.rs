@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::keys::KeyError;
 use cospan_client::ClientError;
+use cospan_server::keys::KeyError;
 
 /// The reason why the demonstration ended early.
 #[derive(Debug, Error)]

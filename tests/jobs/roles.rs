@@ -248,7 +248,7 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
 
 #[test]
 fn every_command_in_the_table_of_roles_is_asked_as_every_role() {
-    let table = cospan::http::access_table();
+    let table = cospan_server::http::access_table();
     let listed = table
         .lines()
         .skip(2)

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::data_directory;
-use crate::serve::server_file::RunningServerInfo;
+use cospan_server::data_directory;
+use cospan_server::serve::server_file::RunningServerInfo;
 
 /// The name of the server's log, in the data directory.
 const LOG: &str = "server.log";

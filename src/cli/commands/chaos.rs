@@ -6,7 +6,6 @@ use std::path::Path;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::SiteCallKind;
 
-use crate::chaos::fault_plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
@@ -16,6 +15,7 @@ use cospan_api::v1::Length;
 use cospan_api::v1::chaos::{
     ChaosReport, ChaosStatus, InjectionReport, JobDeeds, RehearsalReport, SiteDeeds, StateSince,
 };
+use cospan_server::chaos::fault_plan;
 
 /// Runs `chaos ...`.
 pub(crate) fn run(

@@ -7,9 +7,9 @@ use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
-use crate::config::{LocatedConfig, print_config, print_reference};
-use crate::data_directory;
-use crate::site_roots;
+use cospan_server::config::{LocatedConfig, print_config, print_reference};
+use cospan_server::data_directory;
+use cospan_server::site_roots;
 
 /// Checks and shows the configuration.
 pub(crate) fn run(

@@ -11,11 +11,11 @@ use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{color_state, format_columns, print_note};
-use crate::config::LocatedConfig;
-use crate::data_directory::{self, DataDirectoryError};
-use crate::file_system::{existing_ancestor, is_in_memory};
-use crate::serve::server_file::RunningServerInfo;
 use cospan_client::Client;
+use cospan_server::config::LocatedConfig;
+use cospan_server::data_directory::{self, DataDirectoryError};
+use cospan_server::file_system::{existing_ancestor, is_in_memory};
+use cospan_server::serve::server_file::RunningServerInfo;
 
 /// Disk space below this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -323,7 +323,7 @@ fn check_store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck
     const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
-    let (path, options) = crate::serve::store_options(config, &data);
+    let (path, options) = cospan_server::serve::store_options(config, &data);
     match cospan_storage::check_openable(&path, &options) {
         Ok(()) => DoctorCheck::passed(
             WHAT,

@@ -8,8 +8,8 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_clock, now};
 use crate::cli::print::{format_columns, print_note};
-use crate::keys::{KeyDirectory, KeyInfo, KeyRoles};
 use cospan_api::v1::Instant;
+use cospan_server::keys::{KeyDirectory, KeyInfo, KeyRoles};
 
 pub(crate) fn run(
     context: &mut CommandContext,

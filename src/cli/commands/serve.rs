@@ -9,13 +9,13 @@ use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::version;
-use crate::config::sections::LogFormat;
-use crate::config::{Config, LocatedConfig};
-use crate::file_system::is_in_memory;
-use crate::http::MalformedRequestLayer;
-use crate::serve;
 use cospan_printing::terminal;
 use cospan_printing::terminal::log_format::{JsonLogWriter, VisibleFields};
+use cospan_server::config::sections::LogFormat;
+use cospan_server::config::{Config, LocatedConfig};
+use cospan_server::file_system::is_in_memory;
+use cospan_server::http::MalformedRequestLayer;
+use cospan_server::serve;
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExitCode, CliError> {

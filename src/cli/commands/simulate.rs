@@ -22,7 +22,7 @@ use crate::cli::args_simulate::{
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt;
-use crate::config::Config;
+use cospan_server::config::Config;
 use cospan_simulator::simulate::grid::{Grid, GridError};
 use cospan_simulator::simulate::report::{ReportError, ReportFiles, write_report};
 use cospan_simulator::simulate::workload::{

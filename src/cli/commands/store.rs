@@ -57,7 +57,7 @@ fn offline_error(error: impl std::fmt::Display) -> CliError {
 fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
     let mut input: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
@@ -86,7 +86,7 @@ fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, Cl
 fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
     let report = cospan_storage::check::check_store(&path, &options).map_err(offline_error)?;
     context
         .out
@@ -104,7 +104,7 @@ fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliE
 fn accept_loss(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
     let Some(accepted) =
         cospan_storage::accept_loss::accept_loss(&path, &options).map_err(offline_error)?
     else {

@@ -183,7 +183,7 @@ query_timeout = \"3s\"
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use cospan_server::config::Config;
 
     #[test]
     fn the_configuration_names_two_clusters_under_slurm() {

@@ -12,7 +12,7 @@ use super::DoctorReport;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::CliError;
 use crate::cli::version;
-use crate::config::print_config;
+use cospan_server::config::print_config;
 
 /// Number of lines of the server's log in the bundle.
 const LOG_LINES: &str = "500";
@@ -151,7 +151,7 @@ fn remove_tokens(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::SecretToken;
+    use cospan_server::keys::SecretToken;
 
     #[test]
     fn a_key_that_slipped_into_a_log_is_taken_out_and_metrics_stay() {

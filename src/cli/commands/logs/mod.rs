@@ -100,7 +100,8 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
     if known.iter().any(|name| name == wanted) {
         return Ok(vec![wanted.to_owned()]);
     }
-    let remedy = match crate::config::nearest_name(wanted, known.iter().map(String::as_str)) {
+    let remedy = match cospan_server::config::nearest_name(wanted, known.iter().map(String::as_str))
+    {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its components are: {}", known.join(", ")),
     };

@@ -7,8 +7,8 @@ use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::site::site_parameters::SiteParameters;
 use cospan_domain::units::DurationMs;
 
-use crate::config::Config;
-use crate::serve;
+use cospan_server::config::Config;
+use cospan_server::serve;
 
 /// Sites report every change, so they are asked rarely.
 const POLL: DurationMs = DurationMs::from_secs(600);

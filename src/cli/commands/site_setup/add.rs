@@ -16,8 +16,8 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
 use crate::cli::print_progress;
-use crate::config::sections::Site;
-use crate::config::{Config, ConfigError, OptionValue};
+use cospan_server::config::sections::Site;
+use cospan_server::config::{Config, ConfigError, OptionValue};
 
 /// Stands for the root until the root is known.
 const UNKNOWN_ROOT: &str = "/";

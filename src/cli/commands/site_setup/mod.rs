@@ -16,9 +16,9 @@ use tempfile::TempDir;
 use super::doctor::{CheckVerdict, DoctorCheck};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cluster_config::{self, ClusterConnection};
-use crate::config::OptionValue;
-use crate::config::sections::{Site, SiteKind};
+use cospan_server::cluster_config::{self, ClusterConnection};
+use cospan_server::config::OptionValue;
+use cospan_server::config::sections::{Site, SiteKind};
 
 /// A cluster under Slurm, and the way there, for the duration of one command.
 struct SlurmSession {

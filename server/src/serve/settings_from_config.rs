@@ -36,7 +36,7 @@ const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
 const RECONCILE: DurationMs = DurationMs::from_secs(300);
 
 /// Settings of the actors.
-pub(crate) fn actor_settings(
+pub fn actor_settings(
     config: &Config,
 ) -> Result<ActorSettings, cospan_domain::ids::IdentifierError> {
     let sites = &config.sites;

@@ -124,7 +124,7 @@ fn the_document_is_served_to_whoever_has_no_key() {
 
 #[test]
 fn the_book_lists_every_address() {
-    let book = include_str!("../../../docs/src/reference/http.md");
+    let book = include_str!("../../../../docs/src/reference/http.md");
     let at = book.find("## Addresses").unwrap();
     let listed = &book[at..at + book[at..].find("## Submitting").unwrap()];
     for (path, method, _) in operations(&parsed_document()) {

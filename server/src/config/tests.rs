@@ -464,7 +464,7 @@ fn bytes_that_are_no_text_are_told_with_their_line() {
 
 #[test]
 fn the_reference_in_the_book_is_that_of_this_code() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/reference/configuration.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/reference/configuration.md");
     if std::env::var_os("COSPAN_REGENERATE").is_some() {
         std::fs::write(&file, print_reference()).unwrap();
     }

@@ -13,16 +13,16 @@ const FILE: &str = "running.json";
 
 /// A server that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RunningServerInfo {
-    pub(crate) process: u32,
+pub struct RunningServerInfo {
+    pub process: u32,
     /// The addresses, the preferred one first.
-    pub(crate) addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// The control plane that it runs. Earlier versions do not say.
     #[serde(default)]
-    pub(crate) instance: Option<String>,
+    pub instance: Option<String>,
     /// The data directory: a copy of it names the original. Earlier versions do not say.
     #[serde(default)]
-    pub(crate) data: Option<String>,
+    pub data: Option<String>,
 }
 
 /// A lock that a server holds as long as it runs: its record counts until the lock is gone, which
@@ -52,7 +52,7 @@ impl RunningServerInfo {
     ///
     /// # Errors
     /// The file exists and cannot be read.
-    pub(crate) fn find_running(data: &Path) -> std::io::Result<Option<Self>> {
+    pub fn find_running(data: &Path) -> std::io::Result<Option<Self>> {
         let mut file = match File::open(data.join(FILE)) {
             Err(error)
                 if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) =>

@@ -63,7 +63,7 @@ pub(crate) fn catch_all() -> io::Result<Signals> {
 /// # Errors
 ///
 /// The system does not allow it.
-pub(crate) fn catch_unless_ignored() -> io::Result<Signals> {
+pub fn catch_unless_ignored() -> io::Result<Signals> {
     let ignored = ignored_mask();
     catch_matching(|signal| ignored >> (signal - 1) & 1 == 0)
 }
@@ -92,7 +92,7 @@ fn ignored_mask() -> u64 {
 }
 
 /// Waits for a signal that asks for an end; returns `None` if none will come.
-pub(crate) fn wait_for_end(signals: &mut Signals) -> Option<i32> {
+pub fn wait_for_end(signals: &mut Signals) -> Option<i32> {
     // A signal about a limit on file size was an error of writing already.
     signals.forever().find(|signal| *signal != SIGXFSZ)
 }

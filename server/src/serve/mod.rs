@@ -15,9 +15,9 @@ mod read_only;
 mod read_stderr_tail;
 mod records;
 mod reservation_text;
-pub(crate) mod server_file;
-pub(crate) mod server_signals;
-pub(crate) mod settings_from_config;
+pub mod server_file;
+pub mod server_signals;
+pub mod settings_from_config;
 mod site_kinds;
 mod site_queue_text;
 mod site_report;
@@ -121,7 +121,7 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
 ///
 /// # Errors
 /// The server did not start.
-pub(crate) fn serve(
+pub fn serve(
     config: &Config,
     data: &Path,
     mut signals: SignalQueue,

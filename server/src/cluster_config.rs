@@ -24,7 +24,7 @@ const DIRECTORY_MAX: usize = 60;
 const NAME_MAX: usize = 24;
 
 /// The way to a cluster.
-pub(crate) enum ClusterConnection {
+pub enum ClusterConnection {
     /// The commands of the cluster work on this machine.
     Here(Arc<ChildProcessExecutor>),
     /// The cluster is reached over a network.
@@ -33,7 +33,7 @@ pub(crate) enum ClusterConnection {
 
 impl ClusterConnection {
     /// Returns the executor of commands there.
-    pub(crate) fn exec(&self) -> Arc<dyn CommandExecutor> {
+    pub fn exec(&self) -> Arc<dyn CommandExecutor> {
         match self {
             ClusterConnection::Here(exec) => exec.clone(),
             ClusterConnection::Ssh(exec) => exec.clone(),
@@ -42,11 +42,7 @@ impl ClusterConnection {
 }
 
 /// Converts the section of a Slurm cluster into the settings of its adapter.
-pub(crate) fn slurm_config(
-    section: &Section,
-    root: PathBuf,
-    agent: Vec<OsString>,
-) -> SlurmSiteConfig {
+pub fn slurm_config(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmSiteConfig {
     let mut slurm =
         SlurmSiteConfig::new(section.name.clone(), root, section.total_resources(), agent);
     slurm.labels = section.labels.clone();
@@ -76,10 +72,7 @@ pub(crate) fn identify_place(section: &Section) -> String {
 /// # Errors
 ///
 /// The host or the socket cannot be used.
-pub(crate) fn open_connection(
-    section: &Section,
-    socket: &Path,
-) -> Result<ClusterConnection, SiteError> {
+pub fn open_connection(section: &Section, socket: &Path) -> Result<ClusterConnection, SiteError> {
     Ok(match section.ssh {
         Some(_) => ClusterConnection::Ssh(open_ssh(section, socket)?),
         None => ClusterConnection::Here(Arc::new(ChildProcessExecutor::with_process_environment())),

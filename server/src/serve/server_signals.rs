@@ -18,7 +18,7 @@ const STOPPING: u8 = 2;
 
 /// Requests of signals, in order. Signals that request nothing are logged.
 #[derive(Debug)]
-pub(crate) struct SignalQueue {
+pub struct SignalQueue {
     stage: Arc<AtomicU8>,
     asked: UnboundedReceiver<(SignalRequest, String)>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct SignalQueue {
 ///
 /// # Errors
 /// The system does not allow it.
-pub(crate) fn listen() -> std::io::Result<SignalQueue> {
+pub fn listen() -> std::io::Result<SignalQueue> {
     let mut caught = signals::catch_all()?;
     let stage = Arc::new(AtomicU8::new(STARTING));
     let (sender, asked) = mpsc::unbounded_channel();

@@ -13,7 +13,7 @@ use crate::config::sections::Site;
 
 /// An invalid root.
 #[derive(Debug)]
-pub(crate) struct InvalidSiteRoot {
+pub struct InvalidSiteRoot {
     site: String,
     root: PathBuf,
     why: RootProblem,
@@ -78,7 +78,7 @@ impl fmt::Display for InvalidSiteRoot {
 impl InvalidSiteRoot {
     /// Returns true if another account may come to a different result: it may see more, or have
     /// made the root.
-    pub(crate) fn depends_on_account(&self) -> bool {
+    pub fn depends_on_account(&self) -> bool {
         match &self.why {
             RootProblem::Unfit(
                 UnfitRootError::Foreign { .. }
@@ -95,7 +95,7 @@ impl InvalidSiteRoot {
 
 /// Lists the invalid roots, with one problem each. A site that is known to this data directory, or
 /// bears its mark, keeps its root.
-pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteRoot> {
+pub fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let store = data.join(&config.store.directory);
     let kept = [

@@ -8,7 +8,7 @@ const RAMFS: u64 = 0x8584_58f6;
 
 /// Returns the nearest existing directory above: a directory that does not exist yet will be on the
 /// same file system.
-pub(crate) fn existing_ancestor(directory: &Path) -> &Path {
+pub fn existing_ancestor(directory: &Path) -> &Path {
     // The last ancestor of a relative path is empty, and means the current directory.
     let mut all = directory.ancestors().map(|above| {
         if above.as_os_str().is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn existing_ancestor(directory: &Path) -> &Path {
 }
 
 /// Returns true if files there do not survive a power cut.
-pub(crate) fn is_in_memory(place: &Path) -> bool {
+pub fn is_in_memory(place: &Path) -> bool {
     let kind = rustix::fs::statfs(existing_ancestor(place)).map(|found| found.f_type);
     kind.is_ok_and(|kind| matches!(u64::try_from(kind), Ok(TMPFS | RAMFS)))
 }

@@ -115,7 +115,7 @@ pub fn check_data_directory(path: &Path) -> Result<(), DataDirectoryError> {
 }
 
 /// Returns true if the directory is this account's: it belongs to it, or could be made by it.
-pub(crate) fn is_ours(path: &Path) -> bool {
+pub fn is_ours(path: &Path) -> bool {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let us = rustix::process::geteuid().as_raw();
     if let Ok(found) = std::fs::symlink_metadata(&whole) {

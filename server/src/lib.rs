@@ -1,0 +1,15 @@
+//! The server: HTTP interface, configuration, keys, uploads, and the code that ties the control plane
+//! to its process. `cospan-domain` decides, `cospan-actors` acts.
+
+pub mod chaos;
+pub mod cluster_config;
+pub mod config;
+pub mod data_directory;
+pub mod file_system;
+pub mod http;
+pub mod keys;
+mod memory_limit;
+pub mod serve;
+pub mod signals;
+pub mod site_roots;
+pub mod uploads;
