@@ -1,6 +1,4 @@
 //! The command line of Cospan and its demonstration. Everything else is a package of its own.
 
-pub mod bench;
 pub mod cli;
 pub mod quickstart;
-mod testbed;

@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders with Rust sources, by crate.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "src",
     "domain",
     "durable",
@@ -32,6 +32,7 @@ const FOLDERS: [&str; 13] = [
     "client",
     "languages",
     "server",
+    "bench",
     "chaos-tests",
 ];
 
@@ -487,7 +488,7 @@ fn manifest(folder: &str) -> toml::Table {
 /// Which of our crates each crate may use.
 #[test]
 fn arrows_between_crates_point_one_way() {
-    const ARROWS: [(&str, &[&str]); 13] = [
+    const ARROWS: [(&str, &[&str]); 14] = [
         ("domain", &[]),
         ("durable", &[]),
         ("storage", &["cospan-domain", "cospan-durable"]),
@@ -525,6 +526,20 @@ fn arrows_between_crates_point_one_way() {
                 "cospan-actors",
                 "cospan-simulator",
                 "cospan-api",
+            ],
+        ),
+        (
+            "bench",
+            &[
+                "cospan-domain",
+                "cospan-storage",
+                "cospan-sites",
+                "cospan-actors",
+                "cospan-simulator",
+                "cospan-api",
+                "cospan-client",
+                "cospan-printing",
+                "cospan-server",
             ],
         ),
         (

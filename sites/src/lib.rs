@@ -18,6 +18,7 @@ pub mod port;
 mod removal;
 pub mod root_place;
 pub mod slurm_site;
+pub mod slurm_testbed;
 pub mod wrapper;
 
 pub use removal::remove_tree;

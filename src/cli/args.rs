@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::args_bench::BenchCommand;
 use super::args_chaos::ChaosCommand;
 use super::args_job::{
     CancelArgs, ExplainArgs, JobCommandArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs,
@@ -207,12 +206,6 @@ Example:
     /// Inject faults, in a simulation or on a running server
     #[command(subcommand)]
     Chaos(ChaosCommand),
-    /// Measure this program on this machine, and what the machine can do at most
-    #[command(
-        subcommand,
-        after_help = "Example:\n  cospan bench submit --directory /var/tmp"
-    )]
-    Bench(BenchCommand),
     /// Copy or read a file for a site; the server starts this, not people
     #[command(hide = true, disable_help_flag = true)]
     CopyAgent {

@@ -1,11 +1,8 @@
-//! Ctrl-C: prints a hint how to continue, removes half-written files, ends other work that was
-//! begun, and ends with 130.
+//! Ctrl-C: prints a hint how to continue, removes half-written files, and ends with 130.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use signal_hook::iterator::Signals;
 
 use super::exit::CliExitCode;
 use super::print::print_note;
@@ -16,13 +13,11 @@ use cospan_server::signals;
 struct InterruptActions {
     hint: Option<String>,
     half_written: Option<PathBuf>,
-    last_act: Option<Box<dyn FnOnce() + Send>>,
 }
 
 static PLAN: Mutex<InterruptActions> = Mutex::new(InterruptActions {
     hint: None,
     half_written: None,
-    last_act: None,
 });
 
 /// True while an interruption is being carried out; it will end the process.
@@ -52,36 +47,18 @@ pub(crate) fn listen_for_signals() -> std::io::Result<()> {
                 if let Some(hint) = plan.hint {
                     print_note(&format!("\n{hint}"));
                 }
-                if let Some(act) = plan.last_act {
-                    end_at_next_signal(caught);
-                    act();
-                }
                 std::process::exit(CliExitCode::Interrupted as i32);
             }
         })?;
     Ok(())
 }
 
-/// Ends at once on a second signal.
-fn end_at_next_signal(mut caught: Signals) {
-    std::thread::spawn(move || {
-        if signals::wait_for_end(&mut caught).is_some() {
-            std::process::exit(CliExitCode::Interrupted as i32);
-        }
-    });
-}
-
 /// Returns if the user did not interrupt. Otherwise the interruption may have caused the caller's
-/// error: waits until the process ends, after its last act.
+/// error: waits until the process ends.
 pub(crate) fn wait_if_interrupted() {
     while UNDER_WAY.load(Ordering::Acquire) {
         std::thread::park();
     }
-}
-
-/// Sets the last act of an interruption from now on. It may take a while.
-pub(crate) fn set_interrupt_action(act: impl FnOnce() + Send + 'static) {
-    lock_plan().last_act = Some(Box::new(act));
 }
 
 /// Sets the hint that an interruption prints from now on.

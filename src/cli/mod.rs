@@ -4,7 +4,6 @@
 //! and prints; it decides nothing. Exit codes are part of the interface.
 
 mod args;
-mod args_bench;
 mod args_chaos;
 mod args_cluster;
 mod args_job;
@@ -31,8 +30,8 @@ use args::{Cli, CliCommand, OutputFormat};
 use args_job::JobPriorityArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
-    background, bench, chaos, configuration, doctor, explain, file, job_commands, key, list, logs,
-    output, quickstart, report, reservation, serve, show, simulate, site, slots, store, submit,
+    background, chaos, configuration, doctor, explain, file, job_commands, key, list, logs, output,
+    quickstart, report, reservation, serve, show, simulate, site, slots, store, submit,
     virtual_map, wait,
 };
 use context::CommandContext;
@@ -129,11 +128,6 @@ fn print_error(error: &CliError) {
     }
 }
 
-/// Sets the last act if the user interrupts from now on.
-pub(crate) fn run_at_interrupt(act: impl FnOnce() + Send + 'static) {
-    interrupt::set_interrupt_action(act);
-}
-
 /// Prints the progress of long work on standard error.
 pub(crate) fn print_progress(text: &str) {
     print_note(&format!("{text} ..."));
@@ -193,7 +187,6 @@ fn dispatch_command(
         }
         CliCommand::Simulate(args) => simulate::run(context, args),
         CliCommand::Chaos(command) => chaos::run(context, command),
-        CliCommand::Bench(command) => bench::run(context, command),
         CliCommand::CopyAgent { .. } => Ok(CliExitCode::Done),
     }
 }

@@ -22,7 +22,7 @@ pub enum QuickstartError {
         source: std::io::Error,
     },
     #[error(transparent)]
-    Testbed(#[from] crate::testbed::TestbedError),
+    Testbed(#[from] cospan_sites::slurm_testbed::TestbedError),
     #[error("the server ended by itself ({status}); the end of its log, {log}:\n{tail}", log = log.display())]
     ServerEnded {
         status: String,

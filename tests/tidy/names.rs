@@ -6,8 +6,8 @@ use super::{FOLDERS, Source, fail_if_any, function_name, sources};
 
 /// Names of files that a package may have several of.
 const COMMON_FILES: [&str; 4] = ["mod.rs", "tests.rs", "lib.rs", "main.rs"];
-/// Packages whose files may share names. The root package holds the interface, the client and the
-/// server, which have a file for each thing; they are to become packages of their own.
+/// Packages whose files may share names: the command line has a file for the arguments of a thing and
+/// one for what is done with it.
 const SHARED_FILE_NAMES: [&str; 1] = ["src"];
 /// Names of functions that say nothing about what the function does.
 const EMPTY_NAMES: [&str; 5] = ["told", "tell", "heard", "deeds", "wrong"];

@@ -11,7 +11,7 @@ const WRITERS: [(&str, &str); 5] = [
         "the log, whose fields are spelt before",
     ),
     (
-        "src/bench/forged_store.rs",
+        "bench/src/forged_store.rs",
         "a document for the process that started it",
     ),
     (

@@ -15,7 +15,7 @@ use crate::seeds::coverage::{coverage_of, covered_share};
 /// Number of runs of one seed that must have the same hash.
 const SAME: usize = 20;
 
-/// Runs so many seeds and returns a report in the form of `cospan bench`.
+/// Runs so many seeds and returns a report in the form of `cospan-bench`.
 ///
 /// # Errors
 /// A seed broke a rule, or this program could not be started once more.

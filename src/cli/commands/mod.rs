@@ -1,7 +1,6 @@
 //! The commands, with one module for each command or family of commands.
 
 pub(super) mod background;
-pub(super) mod bench;
 pub(super) mod chaos;
 pub(super) mod configuration;
 pub(super) mod doctor;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::super::demo_directory::{DemoDirectory, DemoSites, quote_path};
 use super::super::quickstart_error::QuickstartError;
-use crate::testbed::{Testbed, TestbedAccount, TestbedCluster, capture_output};
+use cospan_sites::slurm_testbed::{Testbed, TestbedAccount, TestbedCluster, capture_output};
 
 /// The clusters. Neither can hold the whole job.
 pub(super) const CLUSTERS: [TestbedCluster; 2] = [

@@ -27,5 +27,5 @@ for share in 0.1 0.2 0.3 0.4 0.5; do
     simulate "forward-$share" "$share" 'flexible = true'
 done
 [ -z "${ONLY:-}" ] || exit 0
-"${COSPAN:-cospan}" bench reserve --directory "$to" --output json > "$to/bench.json"
+"${COSPAN:-cospan}-bench" reserve --directory "$to" --output json > "$to/bench.json"
 python3 "$here/table.py" "$to" | tee "$to/tables.md"
