@@ -212,6 +212,8 @@ fn metrics_elsewhere() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![
         root().join("src"),
+        root().join("server/src"),
+        root().join("simulator/src"),
         root().join("actors/src"),
         root().join("sites/src"),
     ];

@@ -412,10 +412,11 @@ fn no_job_knows_placement_and_no_leaf_either() {
     fail_if_named("domain/src/claim/", &["crate::placement", "crate::queue"]);
 }
 
-/// Which site adapter and which engine there is, is decided where everything is put together.
+/// Which site adapter and which engine there is, is decided where everything is put together: in
+/// the server.
 #[test]
 fn actors_know_sites_and_stores_by_their_ports_only() {
-    fail_if_named("actors/src/", &["cospan_sites::local", "EngineKind"]);
+    fail_if_named("actors/src/", &["cospan_sites::local_site", "cospan_sites::slurm_site", "EngineKind"]);
 }
 
 /// A kind of problem that nothing is ever answered with is a promise of the reference.
@@ -485,7 +486,7 @@ fn manifest(folder: &str) -> toml::Table {
     fs::read_to_string(path).unwrap().parse().unwrap()
 }
 
-/// Which of our crates each crate may use.
+/// Which of our crates each crate may use. None may use the benches.
 #[test]
 fn arrows_between_crates_point_one_way() {
     const ARROWS: [(&str, &[&str]); 14] = [
@@ -524,6 +525,7 @@ fn arrows_between_crates_point_one_way() {
                 "cospan-storage",
                 "cospan-sites",
                 "cospan-actors",
+                // The kinds of fault alone, for rehearsals.
                 "cospan-simulator",
                 "cospan-api",
             ],

@@ -10,9 +10,7 @@ use serde::Serialize;
 
 use crate::args::{BenchArgs, BenchCommand, LogBenchArgs};
 use crate::interrupt;
-use crate::{
-    BenchFigure, BenchKind, BenchReport, BenchSettings, CallBenchSettings, ClusterLog,
-};
+use crate::{BenchFigure, BenchKind, BenchReport, BenchSettings, CallBenchSettings, ClusterLog};
 
 /// Measures Cospan on this machine, and what the machine can do at most.
 #[derive(Debug, Parser)]
@@ -23,7 +21,7 @@ use crate::{
 )]
 struct BenchCli {
     /// The form of the report.
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = ReportFormat::Table)]
+    #[arg(short = 'o', long = "output", global = true, value_enum, default_value_t = ReportFormat::Table)]
     format: ReportFormat,
     #[command(subcommand)]
     command: BenchCommand,

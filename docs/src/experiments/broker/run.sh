@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the experiment and prints its tables: run.sh [TO]. SEEDS says how many seeds. Needs `cospan` on
-# the path, or its place in COSPAN, and Python 3. What the machine measures takes two minutes, and is
-# better run alone.
+# the path, or its place in COSPAN, `cospan-bench` beside it, and Python 3. What the machine measures
+# takes two minutes, and is better run alone.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-broker}
