@@ -1,5 +1,5 @@
-//! Invariants of every record at every moment, numbered. Tests check them after each step, and so
-//! may anybody who has a record.
+//! Invariants of every record at every moment, numbered. Tests check them after each step; the
+//! journal refuses a change that would break one.
 
 use std::fmt;
 
@@ -27,11 +27,40 @@ pub enum BrokenInvariant {
     StrangeRestart,
 }
 
+/// What every reason begins with for which a job is held because of a broken rule.
+const FAULT_OF_OURS: &str = "a fault of ours";
+
+impl BrokenInvariant {
+    /// Returns the reason for which a job is held whose next change would break the rule.
+    pub fn hold_reason(self) -> String {
+        format!(
+            "{FAULT_OF_OURS}: its next change would break the rule {self}; please report it with \
+             the job's history"
+        )
+    }
+}
+
+/// Returns true if a job is held for this reason because its next change would break a rule.
+pub fn is_fault_of_ours(hold_reason: &str) -> bool {
+    hold_reason.starts_with(FAULT_OF_OURS)
+}
+
 impl fmt::Display for BrokenInvariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = *self as u8 + 1;
         write!(f, "J{number} {self:?}")
     }
+}
+
+/// Returns a rule that the new record of a job breaks, and the old one did not. What an earlier
+/// version wrote must not keep a job from its end.
+pub fn newly_broken_invariant(old: &Job, new: &Job) -> Option<BrokenInvariant> {
+    let broken = list_broken_invariants(new);
+    if broken.is_empty() {
+        return None;
+    }
+    let before = list_broken_invariants(old);
+    broken.into_iter().find(|rule| !before.contains(rule))
 }
 
 /// Lists the rules that a job's record breaks; none, if all is well.

@@ -134,7 +134,7 @@ impl InformationActor {
                     desk.steps.finish_write(next, answers);
                 }
                 // Never overwrite: the client is told to ask again.
-                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
+                Ok(Err(AppendError::Conflict | AppendError::Unfit(_) | AppendError::Broken(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
                     desk.steps.reset_to(
                         desk.stored

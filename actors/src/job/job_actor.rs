@@ -54,8 +54,8 @@ pub struct JobActor {
     under_way: BTreeMap<JobEffect, SpawnHandle>,
     again: EffectRetryPauses,
     wake: Option<(Timestamp, SpawnHandle)>,
-    /// The last change was more than the store takes.
-    unfit: bool,
+    /// The journal refused the last change.
+    refused: bool,
     guard: LifeGuard,
 }
 
@@ -77,7 +77,7 @@ impl JobActor {
             under_way: BTreeMap::new(),
             again: EffectRetryPauses::default(),
             wake: None,
-            unfit: false,
+            refused: false,
             guard,
         }
     }
@@ -126,7 +126,7 @@ impl JobActor {
                     chaos::reach_for_effects(&kinds, CrashPoint::AfterJournal);
                     chaos::reach_point(CrashPoint::BeforeAnswer);
                     this.steps.finish_write(next, answers);
-                    this.unfit = false;
+                    this.refused = false;
                     if looks_again && !this.job().is_final() {
                         this.dirty.owe_look();
                     }
@@ -136,7 +136,13 @@ impl JobActor {
                     this.continue_after_write(ctx);
                 }
                 Ok(Err(AppendError::Conflict)) => this.reload_record(ctx),
-                Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit_job(&problem, ctx),
+                Ok(Err(AppendError::Unfit(problem))) => {
+                    let remedy = "`cospan cancel` it, and submit it in smaller parts";
+                    this.hold_refused_job(format!("{problem}; {remedy}"), ctx);
+                }
+                Ok(Err(AppendError::Broken(rule))) => {
+                    this.hold_refused_job(rule.hold_reason(), ctx);
+                }
                 // The process is ending; nothing more may be decided.
                 Ok(Err(AppendError::Stopped)) | Err(_) => {}
             });
@@ -151,13 +157,12 @@ impl JobActor {
         self.continue_after_write(ctx);
     }
 
-    /// Holds a job whose change does not fit the store, with the reason. The same change would
+    /// Holds a job whose change the journal refuses, with the reason. The same change would
     /// otherwise be decided again and again.
-    fn hold_unfit_job(&mut self, problem: &str, ctx: &mut Context<Self>) {
+    fn hold_refused_job(&mut self, reason: String, ctx: &mut Context<Self>) {
         self.steps.reset_to(self.job().clone());
         self.steps.drop_commands();
-        if self.job().held.is_none() && !std::mem::replace(&mut self.unfit, true) {
-            let reason = format!("{problem}; `cospan cancel` it, and submit it in smaller parts");
+        if self.job().held.is_none() && !std::mem::replace(&mut self.refused, true) {
             self.steps
                 .push_command(JobCommand::Hold(reason.into()), None);
             self.decide_next_step(ctx);

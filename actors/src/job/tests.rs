@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
+use cospan_domain::invariants::BrokenInvariant;
 use cospan_domain::job::job_command::{JobCommand, JobSurroundings};
 use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::Priority;
@@ -17,6 +18,7 @@ use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 use super::job_external_state::tests::running_job_at;
 use super::{JobActor, JobCommandMessage};
 use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::journal::{AppendChange, AppendError, JournalChange};
 use crate::live_state::{AttemptObservations, LatestSiteReport};
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, key, run_paused, site};
@@ -310,6 +312,27 @@ fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
         world
             .wait_until("its gate is opened by the next actor", opened(2))
             .await;
+    });
+}
+
+#[test]
+fn a_change_that_would_break_a_rule_is_not_made() {
+    run_paused(async || {
+        let world = MemoryWorld::new(&["delft"]);
+        world.place_job(JOB.0, content(1), "delft").await;
+        let old = recorded_job(&world);
+        let mut new = Job::clone(&old);
+        new.revision += 1;
+        new.components[0].placement = None;
+        let change = JournalChange::Job {
+            old: old.clone(),
+            new: Arc::new(new),
+            events: Vec::new(),
+        };
+        let answer = world.shared.journal().send(AppendChange(change)).await;
+        let broken = AppendError::Broken(BrokenInvariant::NoPlace);
+        assert_eq!(answer.unwrap(), Err(broken));
+        assert_eq!(recorded_job(&world), old);
     });
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::Seq;
+use cospan_domain::invariants::{BrokenInvariant, newly_broken_invariant};
 use cospan_storage::port::{AppendGroupOutcome, AppendOutcome, CommitReport, UnitToken};
 use cospan_storage::record::job::SpecTextCache;
 use thiserror::Error;
@@ -33,6 +34,9 @@ pub enum AppendError {
     /// The change is more than the store takes in one go, whenever it is tried.
     #[error("{0}")]
     Unfit(Arc<str>),
+    /// The change would break a rule that every record keeps: it was decided wrongly.
+    #[error("the change would break the rule {0}")]
+    Broken(BrokenInvariant),
     /// The store has failed or another control plane has taken it; the process is ending.
     #[error("the store takes no more changes")]
     Stopped,
@@ -132,6 +136,11 @@ impl JournalActor {
 
     fn append_change(&mut self, change: JournalChange) -> AppendReply {
         let reply = AppendReply::default();
+        if let Some(rule) = broken_rule(&change) {
+            error!(%rule, ?change, "a change would break a rule, and is not made: a fault of ours");
+            reply.give_result(Err(AppendError::Broken(rule)));
+            return reply;
+        }
         match encode::units_of_change(&change, &mut self.texts) {
             _ if self.stopped => reply.give_result(Err(AppendError::Stopped)),
             _ if !self.follows_latest(&change) => {
@@ -298,6 +307,14 @@ impl JournalActor {
             self.shared
                 .end_process(&ActorId::Journal, Escalation::Exit, problem);
         }
+    }
+}
+
+/// Returns a rule that a change of a job would break.
+fn broken_rule(change: &JournalChange) -> Option<BrokenInvariant> {
+    match change {
+        JournalChange::Job { old, new, .. } => newly_broken_invariant(old, new),
+        _ => None,
     }
 }
 

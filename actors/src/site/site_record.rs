@@ -146,7 +146,9 @@ impl ClusterActor {
                         this.call_shared_reservations(ctx);
                         this.advance_own_probe(ctx);
                     }
-                    Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
+                    Ok(Err(
+                        AppendError::Conflict | AppendError::Unfit(_) | AppendError::Broken(_),
+                    )) => {
                         let stored = this.shared.view.load().sites.get(&this.name).cloned();
                         let stored = stored.unwrap_or_else(|| this.record.state().clone());
                         this.record.reset_to(stored);

@@ -178,7 +178,9 @@ impl TransferActor {
                     }
                     this.continue_after_write(ctx);
                 }
-                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload_record(ctx),
+                Ok(Err(AppendError::Conflict | AppendError::Unfit(_) | AppendError::Broken(_))) => {
+                    this.reload_record(ctx)
+                }
                 // The process is ending.
                 Ok(Err(AppendError::Stopped)) | Err(_) => {}
             });

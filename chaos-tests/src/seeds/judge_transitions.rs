@@ -11,7 +11,7 @@ use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
-use cospan_domain::invariants::list_broken_invariants;
+use cospan_domain::invariants::{is_fault_of_ours, list_broken_invariants};
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{
@@ -383,6 +383,11 @@ impl SeenJobs {
                     }
                 }
                 JobEventKind::JobHeld { .. } | JobEventKind::JobReleased { .. } => {
+                    if let JobEventKind::JobHeld { reason } = &event.what
+                        && is_fault_of_ours(reason)
+                    {
+                        self.break_rule("a record breaks an invariant", job, reason);
+                    }
                     let is_held = matches!(event.what, JobEventKind::JobHeld { .. });
                     self.held.entry(job.id).or_default().push((now, is_held));
                 }

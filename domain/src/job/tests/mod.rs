@@ -2,6 +2,7 @@
 
 mod abandon;
 mod accounting_tests;
+mod broken_rules;
 mod changed;
 mod claims;
 mod common_start_tests;
