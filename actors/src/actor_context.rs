@@ -1,21 +1,17 @@
 //! The state that every actor can reach: clock, settings, view, live state, addresses. No actor
 //! owns another, or any state that another writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use actix::Addr;
 use arc_swap::ArcSwap;
-use cospan_domain::catalogue::file_state::FileRecord;
-use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, Seq, SiteName};
-use cospan_domain::job::job_event::JobEvent;
-use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job, JobPhase};
+use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, SiteName};
+use cospan_domain::job::job_state::Job;
 use cospan_domain::labels::SiteLabels;
 use cospan_domain::placement::{PlacementRequest, SitePairHistory};
 use cospan_domain::queue::StarvationGuard;
-use cospan_domain::site::site_state::{AttemptId, Breaker};
-use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use tokio::sync::broadcast;
@@ -23,68 +19,27 @@ use tokio::sync::broadcast;
 use crate::actor_registry::ActorRegistry;
 use crate::actor_settings::ActorSettings;
 use crate::api::CommittedView;
-use crate::chaos;
 use crate::clock::Clock;
+use crate::commits::{ChangedObjectSets, CommittedChange};
 use crate::deductions::Deductions;
 use crate::intake::PendingReservationNames;
-use crate::job::{JobActor, MadeReservationCalls, count_live_reservations};
-use crate::journal::{JournalActor, JournalChange};
+use crate::job::{JobActor, MadeReservationCalls};
+use crate::journal::JournalActor;
 use crate::link_measurements::LinkTable;
 use crate::live_state::LiveState;
 use crate::metrics::ControlPlaneMetrics;
 use crate::notifier::NoticeSender;
 use crate::seeded_random::RandomSource;
-use crate::site::AttemptOver;
 use crate::spec_cache::SpecCache;
 use crate::supervision::{ActorId, Escalation, StartActor, Supervisor};
 use crate::transfer;
 use crate::watched_state::PublishedState;
 
-/// A committed change with its position, as followers receive it.
-#[derive(Debug, Clone)]
-pub struct CommittedChange {
-    /// The change's position in the journal.
-    pub seq: Seq,
-    /// The change.
-    pub change: Arc<JournalChange>,
-}
-
 /// Called when the process must end, with the reason.
 pub type FatalErrorHandler = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Sets of things to look at again, coalesced.
-#[derive(Debug, Default)]
-pub struct ChangedObjectSets {
-    jobs: Mutex<BTreeSet<JobId>>,
-    copies: Mutex<BTreeSet<(Digest, SiteName)>>,
-    claims: Mutex<BTreeSet<JobId>>,
-    promised: Mutex<BTreeSet<JobId>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl ChangedObjectSets {
-    /// Takes the jobs whose place in the placement queues may have changed.
-    pub fn take_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.jobs))
-    }
-
-    /// Takes the copies whose need may have changed.
-    pub fn take_copies(&self) -> BTreeSet<(Digest, SiteName)> {
-        std::mem::take(&mut lock(&self.copies))
-    }
-
-    /// Takes the jobs whose place in the claiming queue may have changed.
-    pub fn take_claiming_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.claims))
-    }
-
-    /// Takes the jobs whose reserved start may be brought forward, or may no longer.
-    pub fn take_reschedulable_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.promised))
-    }
 }
 
 /// The state that every actor can reach.
@@ -135,7 +90,8 @@ pub struct SharedState {
     pub(crate) names: PendingReservationNames,
     /// Calls of jobs whose users may have only a limited share.
     pub(crate) put: MadeReservationCalls,
-    stream: broadcast::Sender<CommittedChange>,
+    /// Followers of all committed changes.
+    pub(crate) stream: broadcast::Sender<CommittedChange>,
     on_fatal: FatalErrorHandler,
     stopping: AtomicBool,
 }
@@ -332,230 +288,4 @@ impl SharedState {
             .get(&key)
             .is_some_and(|copy| copy.is_ready())
     }
-
-    /// Follows one committed change: counts it, and asks the actors concerned to look.
-    pub(crate) fn notify_of_change(&self, seq: Seq, change: JournalChange) {
-        chaos::note_jobs_in_flight(|| {
-            self.view
-                .load()
-                .jobs
-                .values()
-                .filter(|job| !job.is_final())
-                .count()
-        });
-        match &change {
-            JournalChange::NewJobs(jobs) => {
-                self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
-                lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
-                self.update_phase_counts(None, jobs.iter());
-                self.actors.co_allocator.request_look_of(&());
-            }
-            JournalChange::Job { old, new, events } => self.notify_of_job_change(old, new, events),
-            JournalChange::JobArchived { job, .. } => {
-                self.metrics
-                    .jobs
-                    .with_label_values(&[job.phase.kind().as_str()])
-                    .dec();
-                count_live_reservations(&self.metrics.reservations, job, -1);
-            }
-            JournalChange::Site { old, new } => {
-                self.live.note_placement_change();
-                self.actors.clusters.request_look_of(&new.site);
-                if old.as_ref().is_none_or(|old| old.shared != new.shared) {
-                    let parts = new
-                        .shared
-                        .iter()
-                        .flat_map(|shared| shared.wish.parts.keys());
-                    let others: BTreeSet<_> = parts.filter(|site| **site != new.site).collect();
-                    others
-                        .into_iter()
-                        .for_each(|site| self.actors.clusters.request_look_of(site));
-                }
-                self.actors.co_allocator.request_look_of(&());
-                // A notification that was sent makes room for those of others.
-                let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());
-                if owed_any || !new.owed.is_empty() {
-                    self.actors.notifier.request_look_of(&());
-                }
-            }
-            JournalChange::Copy { key, old, new } => {
-                self.live.note_placement_change();
-                self.notify_of_copy_change(key, old.as_deref(), new.as_deref());
-            }
-            JournalChange::File { old, new, .. } => {
-                self.live.note_placement_change();
-                self.notify_of_file_change(old.as_deref(), new.as_deref());
-            }
-            JournalChange::IdsReserved { .. }
-            | JournalChange::Swept(_)
-            | JournalChange::Barrier => {}
-        }
-        if self.stream.receiver_count() > 0 {
-            let _ = self.stream.send(CommittedChange {
-                seq,
-                change: Arc::new(change),
-            });
-        }
-    }
-
-    fn update_phase_counts<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
-        let jobs = &self.metrics.jobs;
-        if let Some(old) = old {
-            jobs.with_label_values(&[old.phase.kind().as_str()]).dec();
-        }
-        for job in new {
-            jobs.with_label_values(&[job.phase.kind().as_str()]).inc();
-        }
-    }
-
-    fn notify_of_job_change(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
-        // The end of a run may give another one of its sweep its turn.
-        let limited = new
-            .spec
-            .run
-            .task
-            .as_ref()
-            .is_some_and(|task| task.at_once.is_some());
-        // It may also make room within a reservation.
-        let others_wait = limited || new.shared_reservation().is_some();
-        let was_queued = matches!(old.phase, JobPhase::Queued { .. });
-        let is_queued = matches!(new.phase, JobPhase::Queued { .. });
-        let queues_change = was_queued || is_queued || (others_wait && new.is_final());
-        if queues_change {
-            lock(&self.dirty.jobs).insert(new.id);
-        }
-        if has_unclaimed_components(old) || has_unclaimed_components(new) {
-            lock(&self.dirty.claims).insert(new.id);
-            self.actors.claimer.request_look_of(&());
-        }
-        if old.is_flexibly_reserved() || new.is_flexibly_reserved() {
-            lock(&self.dirty.promised).insert(new.id);
-            self.actors.co_allocator.request_look_of(&());
-        }
-        let was_held = i64::from(old.held.is_some());
-        let is_held = i64::from(new.held.is_some());
-        self.metrics.held.add(is_held - was_held);
-        count_live_reservations(&self.metrics.reservations, old, -1);
-        count_live_reservations(&self.metrics.reservations, new, 1);
-        if new.has_unsent_messages() {
-            self.actors.notifier.request_look_of(&());
-        }
-        if old.phase.kind() != new.phase.kind() {
-            self.update_phase_counts(Some(old), std::iter::once(new));
-        }
-        crate::job::count_job_step(&self.metrics, old, new, events);
-        let before = cospan_domain::job::demands::needed_digests(old);
-        let after = cospan_domain::job::demands::needed_digests(new);
-        if before != after {
-            lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
-            self.actors.data_manager.request_look_of(&());
-        }
-        crate::claimer::note_refused_claims(&self.live, &self.settings.job, (old, new), events);
-        self.notify_sites(old, new);
-        // Other changes of a job matter to jobs that wait, if any do.
-        if queues_change || self.live.is_placement_awaited() {
-            self.actors.co_allocator.request_look_of(&());
-        }
-    }
-
-    /// Asks sites to look for attempts to poll, and reports ended ones to them while that matters.
-    fn notify_sites(&self, old: &Job, new: &Job) {
-        let view = self.view.load();
-        for (index, component) in new.indexed_components() {
-            let Some(placement) = &component.placement else {
-                continue;
-            };
-            let before = old
-                .components
-                .get(index.0 as usize)
-                .map(|component| &component.run);
-            if before == Some(&component.run) {
-                continue;
-            }
-            // Live attempts are polled already, though seldom while they wait in the queue.
-            if before.is_none_or(|before| {
-                before.may_live() != component.run.may_live()
-                    || before.is_queued_at_site() != component.run.is_queued_at_site()
-            }) {
-                self.actors.clusters.request_look_of(&placement.site);
-            }
-            let doubted = view.sites.get(&placement.site).is_some_and(|record| {
-                record.consecutive_errors > 0 || record.breaker != Breaker::Closed
-            });
-            let succeeded = match &component.run {
-                AttemptState::Ended { how, .. } if component.charge.is_none() => {
-                    *how == AttemptEnding::Succeeded
-                }
-                // Its claim was given back. A site that is to be charged gets that message instead.
-                AttemptState::Idle
-                    if component.charge.is_none() && before.is_some_and(AttemptState::may_live) =>
-                {
-                    false
-                }
-                _ => continue,
-            };
-            if doubted {
-                let attempt = component.attempt;
-                let attempt = AttemptId {
-                    job: new.id,
-                    component: index,
-                    attempt,
-                };
-                // Only a hint, so that a full mailbox does no harm.
-                let ended = AttemptOver { attempt, succeeded };
-                let _ = self.actors.clusters.send_bounded(&placement.site, ended);
-            }
-        }
-    }
-
-    fn notify_of_copy_change(
-        &self,
-        key: &(Digest, SiteName),
-        old: Option<&CopyRecord>,
-        new: Option<&CopyRecord>,
-    ) {
-        // Its own actor knows; the copies that it read from, or reads from, do not.
-        let old_source = old.and_then(transfer::source_key);
-        let new_source = new.and_then(transfer::source_key);
-        let gone = new.is_none().then(|| key.clone());
-        self.mark_copies_dirty([old_source, new_source, gone].into_iter().flatten());
-        let view = self.view.load();
-        let old_usage = old.map(|copy| (copy.usage, copy.is_ready()));
-        let new_usage = new.map(|copy| (copy.usage, copy.is_ready()));
-        if self.settings.staging.contains_key(&key.1) && old_usage != new_usage {
-            // A copy that is kept may have to make room.
-            let unused =
-                transfer::unused_copies_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
-            let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
-            self.mark_copies_dirty(unused.into_iter());
-        }
-        view.needs
-            .get(key)
-            .into_iter()
-            .flatten()
-            .for_each(|job| self.actors.jobs.request_look_of(job));
-    }
-
-    fn notify_of_file_change(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
-        self.mark_copies_dirty(old.into_iter().chain(new).flat_map(transfer::pinned_copies));
-        // Jobs may have waited for a replica.
-        self.actors.co_allocator.request_look_of(&());
-    }
-
-    fn mark_copies_dirty(&self, keys: impl Iterator<Item = (Digest, SiteName)>) {
-        let keys: Vec<_> = keys.collect();
-        if !keys.is_empty() {
-            lock(&self.dirty.copies).extend(keys);
-            self.actors.data_manager.request_look_of(&());
-        }
-    }
-}
-
-fn has_unclaimed_components(job: &Job) -> bool {
-    let claims = matches!(
-        job.phase,
-        JobPhase::Placed { .. } | JobPhase::Claiming { .. }
-    );
-    job.restarting_components().next().is_some()
-        || (claims && job.unclaimed_components().next().is_some())
 }

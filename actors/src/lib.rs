@@ -13,6 +13,7 @@ pub mod chaos;
 pub mod claimer;
 pub mod clock;
 pub mod coallocator;
+pub mod commits;
 pub mod deductions;
 mod durable_steps;
 pub mod fair_turns;

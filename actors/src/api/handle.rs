@@ -29,12 +29,13 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 use super::view::CommittedView;
-use crate::actor_context::{CommittedChange, SharedState};
+use crate::actor_context::SharedState;
 use crate::catalogue::NoteFileStamp;
 use crate::coallocator::{
     AskQueueStanding, GridSnapshotMaker, JobExplanation, explain_in_full, explain_unsubmitted,
     explain_without_estimate,
 };
+use crate::commits::CommittedChange;
 use crate::intake::IntakeCommand;
 use crate::link_measurements::LinkFigures;
 use crate::live_state::{CopyProgressForecast, LatestSiteReport};

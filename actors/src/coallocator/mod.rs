@@ -11,6 +11,7 @@ mod estimate;
 mod explain;
 mod grid_snapshot;
 mod job_commands;
+mod placement_changes;
 mod rescheduling;
 mod reservation_sites;
 mod shared_reservation_admission;
@@ -29,4 +30,5 @@ pub use grid_snapshot::GridSnapshotMaker;
 pub(crate) use grid_snapshot::{
     believed_idle, idle_drops_from_now, is_report_current, may_go_to_probed_site, sum_holdings,
 };
+pub(crate) use placement_changes::follow_commit;
 pub(crate) use reservation_sites::preview_ranking;

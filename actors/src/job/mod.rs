@@ -2,6 +2,7 @@
 //! and has sites do what is due.
 
 mod job_actor;
+mod job_changes;
 mod job_effects;
 mod job_external_state;
 mod job_metrics;
@@ -14,9 +15,10 @@ mod silent_sites;
 mod tests;
 
 pub use job_actor::{JobActor, JobCommandMessage, LostReservation};
+pub(crate) use job_changes::follow_commit;
 pub(crate) use job_external_state::external_state;
 pub use job_metrics::abort_cause_name;
-pub(crate) use job_metrics::count_job_step;
+use job_metrics::count_job_step;
 pub(crate) use reservation_metrics::count_live_reservations;
 pub(crate) use reservation_quota::MadeReservationCalls;
 pub use silent_sites::{SilentSiteComponent, SilentSiteReport, not_given_up_text};

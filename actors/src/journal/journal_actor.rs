@@ -18,6 +18,7 @@ use tracing::error;
 use super::{JournalChange, encode};
 use crate::actor_context::SharedState;
 use crate::chaos;
+use crate::commits;
 use crate::supervision::{ActorId, ActorKind, Escalation, LifeGuard};
 
 /// Asks to make this change durable. Answered once it is, and once it is in the view.
@@ -287,7 +288,7 @@ impl JournalActor {
         let mut fenced = false;
         for (finished, result) in done {
             if let Ok(seq) = result {
-                self.shared.notify_of_change(seq, finished.change);
+                commits::publish_commit(&self.shared, seq, finished.change);
             }
             fenced |= result == Err(AppendError::Stopped);
             finished.reply.give_result(result);

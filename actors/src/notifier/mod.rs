@@ -3,6 +3,7 @@
 //! loses none, and at most sends one twice.
 
 mod job_notifications;
+mod notice_changes;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -24,6 +25,8 @@ use crate::api::CommittedView;
 use crate::chaos::{self, CrashPoint};
 use crate::site::NotificationSent;
 use crate::supervision::{ActorKind, LifeGuard};
+
+pub(crate) use notice_changes::follow_commit;
 
 /// A message to somebody.
 #[derive(Debug, Clone)]

@@ -19,6 +19,7 @@ mod reconcile;
 mod shared_reservations;
 mod site_actor;
 mod site_bids;
+mod site_changes;
 mod site_metrics;
 mod site_record;
 mod slots;
@@ -30,6 +31,7 @@ pub(crate) use file_inspections::inspect_file;
 pub use file_inspections::{AwaitedInspections, InspectionState};
 pub use site_actor::ClusterActor;
 pub(crate) use site_bids::{BidReply, BidReplyContent, BiddingMessage, JobAnnouncement};
+pub(crate) use site_changes::follow_commit;
 pub use site_record::{
     AskAdmission, AttemptOver, ErrorCharge, NotificationSent, SiteCommandMessage,
 };

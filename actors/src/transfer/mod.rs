@@ -4,6 +4,7 @@
 //! The needs for a copy are read from the records of jobs, the catalogue and other copies, never
 //! counted, so that a crash cannot leave a file behind that nobody accounts for.
 
+mod copy_changes;
 mod copy_effects;
 mod copy_external_state;
 mod copy_metrics;
@@ -21,11 +22,12 @@ mod transfer_actor;
 
 use cospan_domain::ids::{Digest, SiteName};
 
+pub(crate) use copy_changes::follow_commit;
 pub use copy_users::{blank_copy_record, is_copy_needed};
-pub(crate) use copy_users::{pinned_copies, source_key};
+use copy_users::{pinned_copies, source_key};
 pub use data_manager::DataManager;
 pub use staging::unlisted_copy_sites;
-pub(crate) use staging::unused_copies_at;
+use staging::unused_copies_at;
 pub use staging_deductions::StagingDeductions;
 pub(crate) use staging_deductions::{StagingDeductionGuard, check_staging_room, staged_everywhere};
 pub use transfer_actor::TransferActor;

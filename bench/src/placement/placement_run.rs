@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use cospan_actors::actor_context::{CommittedChange, SharedStateParts};
+use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobSubmission};
 use cospan_actors::clock::SteadyClock;
+use cospan_actors::commits::CommittedChange;
 use cospan_actors::journal::{JournalChange, view_of_records};
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::wiring;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use cospan_actors::actor_context::CommittedChange;
+use cospan_actors::commits::CommittedChange;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::JobId;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cospan_actors::actor_context::CommittedChange;
 use cospan_actors::api::ControlPlane;
+use cospan_actors::commits::CommittedChange;
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_sites::faulty_site::FaultSwitch;
 use tokio::sync::broadcast::Receiver;

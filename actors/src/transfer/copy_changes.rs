@@ -1,0 +1,66 @@
+//! Changes after which copies are needed, or no longer.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{Digest, SiteName};
+use cospan_domain::job::demands::needed_digests;
+use cospan_domain::job::job_state::Job;
+use cospan_domain::transfer::copy_state::CopyRecord;
+
+use super::{CopyKey, pinned_copies, source_key, unused_copies_at};
+use crate::actor_context::{SharedState, lock};
+use crate::journal::JournalChange;
+
+/// Asks the manager of copies to look, if a change concerns it.
+pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
+    match change {
+        JournalChange::Job { old, new, .. } => follow_job(shared, old, new),
+        JournalChange::Copy { key, old, new } => {
+            follow_copy(shared, key, old.as_deref(), new.as_deref());
+        }
+        JournalChange::File { old, new, .. } => {
+            let files = old.iter().chain(new);
+            mark_copies_dirty(shared, files.flat_map(|file| pinned_copies(file)).collect());
+        }
+        _ => {}
+    }
+}
+
+fn follow_job(shared: &SharedState, old: &Arc<Job>, new: &Arc<Job>) {
+    let before = needed_digests(old);
+    let after = needed_digests(new);
+    if before != after {
+        let changed = before.symmetric_difference(&after).cloned();
+        mark_copies_dirty(shared, changed.collect());
+    }
+}
+
+fn follow_copy(
+    shared: &SharedState,
+    key: &CopyKey,
+    old: Option<&CopyRecord>,
+    new: Option<&CopyRecord>,
+) {
+    // Its own actor knows; the copies that it read from, or reads from, do not.
+    let old_source = old.and_then(source_key);
+    let new_source = new.and_then(source_key);
+    let gone = new.is_none().then(|| key.clone());
+    let known_nothing = [old_source, new_source, gone];
+    mark_copies_dirty(shared, known_nothing.into_iter().flatten().collect());
+    let old_usage = old.map(|copy| (copy.usage, copy.is_ready()));
+    let new_usage = new.map(|copy| (copy.usage, copy.is_ready()));
+    if shared.settings.staging.contains_key(&key.1) && old_usage != new_usage {
+        // A copy that is kept may have to make room.
+        let view = shared.view.load();
+        let unused = unused_copies_at(&view, &key.1);
+        let unused = unused.map(|(copy, _)| (copy.content.digest, key.1.clone()));
+        mark_copies_dirty(shared, unused.collect());
+    }
+}
+
+fn mark_copies_dirty(shared: &SharedState, keys: Vec<(Digest, SiteName)>) {
+    if !keys.is_empty() {
+        lock(&shared.dirty.copies).extend(keys);
+        shared.actors.data_manager.request_look_of(&());
+    }
+}
