@@ -37,14 +37,14 @@ pub enum BadLineTreatment {
 
 /// The settings for reading one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogReadSettings {
+pub struct WorkloadLogSettings {
     /// The log's name, for messages only.
     pub file: String,
     /// The treatment of lines that cannot be used.
     pub on_bad: BadLineTreatment,
 }
 
-impl LogReadSettings {
+impl WorkloadLogSettings {
     /// Skips bad lines and keeps the first ten complaints of each kind.
     pub fn skipping_bad_lines(file: impl Into<String>) -> Self {
         Self {

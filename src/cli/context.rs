@@ -9,7 +9,9 @@ use super::exit::CliError;
 use super::ids::{JobIdItem, JobIdList};
 use super::print::{AnswerPrinter, print_note, warning_word};
 use cospan_client::{Client, JobFilter, ServerAddress};
-use cospan_server::config::{EnvironmentVariables, LoadedConfig, LocatedConfig, locate_config};
+use cospan_server::config::{
+    EnvironmentVariables, LoadedConfig, LoadedConfigFile, find_and_load_config,
+};
 use cospan_server::keys::KeyDirectory;
 use cospan_server::serve::server_file::RunningServerInfo;
 
@@ -35,7 +37,7 @@ pub(crate) struct CommandContext {
 impl CommandContext {
     /// Returns the configuration for a client. A broken configuration that was only found by
     /// default does not keep anybody from a server that is named.
-    fn client_config(&self) -> Result<LocatedConfig, CliError> {
+    fn client_config(&self) -> Result<LoadedConfigFile, CliError> {
         let named = self.names_server();
         let only_found = self.global.config.is_none() && self.environment.config.is_none();
         match self.config() {
@@ -43,7 +45,7 @@ impl CommandContext {
                 let told = error.message.lines().next().unwrap_or_default();
                 print_note(&format!("{}: {told}; going on without it", warning_word()));
                 let loaded = LoadedConfig::defaults()?;
-                Ok(LocatedConfig { file: None, loaded })
+                Ok(LoadedConfigFile { file: None, loaded })
             }
             located => located,
         }
@@ -58,8 +60,8 @@ impl CommandContext {
     ///
     /// # Errors
     /// It cannot be read, or is wrong.
-    pub(crate) fn config(&self) -> Result<LocatedConfig, CliError> {
-        let mut located = locate_config(self.global.config.as_deref(), &self.environment)?;
+    pub(crate) fn config(&self) -> Result<LoadedConfigFile, CliError> {
+        let mut located = find_and_load_config(self.global.config.as_deref(), &self.environment)?;
         if let Some(text) = &self.environment.listen {
             let address = text.parse().map_err(|_| {
                 let remedy = "write an address and a port like 127.0.0.1:7440";
@@ -78,7 +80,7 @@ impl CommandContext {
     /// It is not a valid address.
     pub(crate) fn server_address(
         &self,
-        located: &LocatedConfig,
+        located: &LoadedConfigFile,
     ) -> Result<ServerAddress, CliError> {
         let given = [
             ("--server", self.global.server.as_ref()),
@@ -97,7 +99,7 @@ impl CommandContext {
 
     /// Returns the configured address. A port that the system chose is known once the server
     /// reports it.
-    fn local_address(&self, located: &LocatedConfig) -> ServerAddress {
+    fn local_address(&self, located: &LoadedConfigFile) -> ServerAddress {
         let config = &located.loaded.config;
         let configured = config.server_address();
         if config
@@ -122,7 +124,7 @@ impl CommandContext {
     }
 
     /// Returns the directory with the keys of the configured server.
-    pub(crate) fn key_directory(&self, located: &LocatedConfig) -> KeyDirectory {
+    pub(crate) fn key_directory(&self, located: &LoadedConfigFile) -> KeyDirectory {
         KeyDirectory::new(located.loaded.config.keys_directory(&self.environment))
     }
 

@@ -51,7 +51,7 @@ pub struct Claimer {
 /// A job's answer to a try.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct ClaimTryAnswer {
+struct JobTookTry {
     job: JobId,
     taken: bool,
 }
@@ -212,7 +212,7 @@ impl Claimer {
         );
         let owed = OwedAnswer::new(
             ctx.address(),
-            ClaimTryAnswer {
+            JobTookTry {
                 job: id,
                 taken: false,
             },
@@ -225,7 +225,7 @@ impl Claimer {
                 promise.end_once_decided(taken).await;
             }
             // A rebuilt claimer has nothing under way.
-            owed.send_answer(ClaimTryAnswer { job: id, taken }).await;
+            owed.send_answer(JobTookTry { job: id, taken }).await;
         });
     }
 
@@ -315,10 +315,10 @@ impl Handler<LookAgain> for Claimer {
     }
 }
 
-impl Handler<ClaimTryAnswer> for Claimer {
+impl Handler<JobTookTry> for Claimer {
     type Result = ();
 
-    fn handle(&mut self, answer: ClaimTryAnswer, ctx: &mut Context<Self>) {
+    fn handle(&mut self, answer: JobTookTry, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
         self.plans.end_plan_of_job(answer.job);

@@ -45,7 +45,7 @@ const DOUBLINGS: u32 = 6;
 #[derive(Debug, Default)]
 pub(super) struct ReschedulingState {
     jobs: BTreeMap<JobId, RescheduleFailures>,
-    seen: BTreeMap<SiteName, FreeResourcesReport>,
+    seen: BTreeMap<SiteName, IdleNowAndLater>,
     /// Sites whose free time has changed, and nobody could make use of all that yet.
     freed: BTreeSet<SiteName>,
     turn: RescheduleStage,
@@ -63,7 +63,7 @@ struct RescheduleFailures {
 
 /// The part of a site's report that matters here: idle processors, and what is left of them later,
 /// step by step.
-type FreeResourcesReport = (Option<Resources>, Vec<Resources>);
+type IdleNowAndLater = (Option<Resources>, Vec<Resources>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum RescheduleStage {

@@ -137,7 +137,7 @@ fn command_from_observation(
     let times = SiteClockTimes {
         clock,
         began_at: payload_began_at(observation),
-        held_at: processors_held_since(observation),
+        held_at: gate_held_since(observation),
     };
     let parameters = &shared.settings.job;
     let attempt = component.attempt;
@@ -162,7 +162,7 @@ fn payload_began_at(observation: &AttemptObservation) -> Option<Timestamp> {
 }
 
 /// Returns from when on a component at its gate had its processors, by its site's clock.
-fn processors_held_since(observation: &AttemptObservation) -> Option<Timestamp> {
+fn gate_held_since(observation: &AttemptObservation) -> Option<Timestamp> {
     match observation {
         AttemptObservation::Ready(at_gate) => Some(at_gate.held_at),
         _ => None,

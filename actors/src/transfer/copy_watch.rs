@@ -38,7 +38,7 @@ impl CopyTryWatch {
     }
 
     /// Notes that the site did not answer.
-    pub(super) fn note_no_answer(&mut self) {
+    pub(super) fn excuse_next_stall(&mut self) {
         self.blind = true;
     }
 
@@ -100,7 +100,7 @@ mod tests {
             watch.note_bytes_done(Bytes(10), Timestamp(1_000)),
             DurationMs::ZERO
         );
-        watch.note_no_answer();
+        watch.excuse_next_stall();
         assert_eq!(
             watch.note_bytes_done(Bytes(10), Timestamp(600_000)),
             DurationMs::ZERO
@@ -133,7 +133,7 @@ mod tests {
         watch.note_bytes_done(Bytes(400), Timestamp(10));
         let moved = Some((Bytes(600), DurationMs(3_000)));
         assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(3_010)), moved);
-        watch.note_no_answer();
+        watch.excuse_next_stall();
         assert_eq!(
             watch.bytes_moved(Bytes(1_000), Timestamp(9_010)),
             None,

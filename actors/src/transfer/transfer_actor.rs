@@ -324,7 +324,7 @@ impl TransferActor {
                 let (digest, site) = &self.key;
                 debug!(%digest, %site, effect = effect.name(), %error, "again later");
                 if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
-                    watch.note_no_answer();
+                    watch.excuse_next_stall();
                 }
                 let pause = DurationMs(RETRY.0 << self.failures.min(10)).min(RETRY_MAX);
                 self.failures = self.failures.saturating_add(1);

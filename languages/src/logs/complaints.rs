@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{BadLineTreatment, LogError, LogReadSettings};
+use super::{BadLineTreatment, LogError, WorkloadLogSettings};
 
 /// A kind of problem with a line, or with a log as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,7 +206,7 @@ impl LogComplaints {
     pub(super) fn record_complaint(
         &mut self,
         complaint: LogComplaint,
-        reading: &LogReadSettings,
+        reading: &WorkloadLogSettings,
     ) -> Result<(), LogError> {
         let BadLineTreatment::Skip { kept_per_kind_max } = reading.on_bad else {
             return Err(LogError::Refused {

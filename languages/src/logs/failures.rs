@@ -16,7 +16,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
 
 use super::complaints::{LogComplaintKind, LogComplaints, UnplacedComplaint};
 use super::source::{LineEndTracker, decode_source, is_cut_off_error, unreadable_error};
-use super::{LogError, LogReadSettings};
+use super::{LogError, WorkloadLogSettings};
 
 /// The recorded cause of a failure; these are columns of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub struct FailureLogReader<'a> {
     row: ByteRecord,
     columns: FailureColumns,
     system: Option<u32>,
-    reading: LogReadSettings,
+    reading: WorkloadLogSettings,
     complaints: LogComplaints,
     found: u64,
     is_done: bool,
@@ -78,7 +78,7 @@ impl<'a> FailureLogReader<'a> {
     /// line does not name the columns needed.
     pub fn new(
         source: impl Read + 'a,
-        reading: LogReadSettings,
+        reading: WorkloadLogSettings,
         system: Option<u32>,
     ) -> Result<Self, LogError> {
         let plain =

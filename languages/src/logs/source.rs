@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{LogError, LogReadSettings};
+use super::{LogError, WorkloadLogSettings};
 
 /// The longest line a log may have; longer ones would be held in memory whole.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -72,7 +72,10 @@ pub(super) struct LogLines<'a> {
 }
 
 impl<'a> LogLines<'a> {
-    pub(super) fn new(raw: impl Read + 'a, reading: &LogReadSettings) -> Result<Self, LogError> {
+    pub(super) fn new(
+        raw: impl Read + 'a,
+        reading: &WorkloadLogSettings,
+    ) -> Result<Self, LogError> {
         let source = decode_source(raw).map_err(|source| unreadable_error(reading, 0, source))?;
         Ok(Self {
             source,
@@ -84,7 +87,10 @@ impl<'a> LogLines<'a> {
     }
 
     /// Goes to the next line. After a cut or the end, stays there.
-    pub(super) fn next_line(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
+    pub(super) fn next_line(
+        &mut self,
+        reading: &WorkloadLogSettings,
+    ) -> Result<NextLogLine, LogError> {
         let found = match self.last {
             Some(found) if self.again => found,
             Some(end @ (NextLogLine::Cut | NextLogLine::End)) => end,
@@ -110,7 +116,7 @@ impl<'a> LogLines<'a> {
         self.number
     }
 
-    fn read_line(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
+    fn read_line(&mut self, reading: &WorkloadLogSettings) -> Result<NextLogLine, LogError> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
         match self
@@ -178,7 +184,7 @@ impl Read for LineEndTracker<'_> {
 
 /// Makes the error for a source that fails after `line`.
 pub(super) fn unreadable_error(
-    reading: &LogReadSettings,
+    reading: &WorkloadLogSettings,
     line: u64,
     source: io::Error,
 ) -> LogError {

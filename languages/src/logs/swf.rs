@@ -14,7 +14,7 @@ use cospan_domain::units::DurationMs;
 
 use super::complaints::{LogComplaintKind, LogComplaints, UnplacedComplaint};
 use super::source::{LogLines, NextLogLine};
-use super::{LogError, LogReadSettings};
+use super::{LogError, WorkloadLogSettings};
 
 pub use header::SwfHeader;
 pub use row::{SwfJob, SwfJobStatus};
@@ -39,7 +39,7 @@ pub struct SwfLog {
 /// As [`SwfReader`].
 pub fn read_swf(
     source: impl Read,
-    reading: LogReadSettings,
+    reading: WorkloadLogSettings,
     processors_max: Option<u32>,
 ) -> Result<SwfLog, LogError> {
     let mut reader = SwfReader::new(source, reading, processors_max)?;
@@ -63,7 +63,7 @@ pub fn read_swf(
 /// there was no usable job.
 pub struct SwfReader<'a> {
     lines: LogLines<'a>,
-    reading: LogReadSettings,
+    reading: WorkloadLogSettings,
     processors_max: Option<u32>,
     header: SwfHeader,
     complaints: LogComplaints,
@@ -84,7 +84,7 @@ impl<'a> SwfReader<'a> {
     /// [`LogError::Unreadable`] or [`LogError::LineTooLong`].
     pub fn new(
         source: impl Read + 'a,
-        reading: LogReadSettings,
+        reading: WorkloadLogSettings,
         processors_max: Option<u32>,
     ) -> Result<Self, LogError> {
         let lines = LogLines::new(source, &reading)?;

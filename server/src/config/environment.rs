@@ -63,7 +63,7 @@ impl EnvironmentVariables {
 
 /// A configuration and its file.
 #[derive(Debug)]
-pub struct LocatedConfig {
+pub struct LoadedConfigFile {
     /// The file; `None` if there was none and everything has its default.
     pub file: Option<PathBuf>,
     /// The configuration with its warnings.
@@ -75,10 +75,10 @@ pub struct LocatedConfig {
 ///
 /// # Errors
 /// The file cannot be read, or anything in it is wrong.
-pub fn locate_config(
+pub fn find_and_load_config(
     given: Option<&Path>,
     environment: &EnvironmentVariables,
-) -> Result<LocatedConfig, ConfigError> {
+) -> Result<LoadedConfigFile, ConfigError> {
     let named = given
         .map(Path::to_path_buf)
         .or_else(|| environment.config.clone());
@@ -94,7 +94,7 @@ pub fn locate_config(
         Some(file) => Config::load(file)?,
         None => LoadedConfig::defaults()?,
     };
-    Ok(LocatedConfig { file, loaded })
+    Ok(LoadedConfigFile { file, loaded })
 }
 
 impl Config {
@@ -169,7 +169,7 @@ mod tests {
     fn a_named_file_that_is_missing_is_an_error_but_no_file_at_all_is_not() {
         let nowhere = tempfile::tempdir().unwrap();
         let missing = nowhere.path().join("missing.toml");
-        let error = locate_config(Some(&missing), &EnvironmentVariables::default())
+        let error = find_and_load_config(Some(&missing), &EnvironmentVariables::default())
             .unwrap_err()
             .to_string();
         assert!(
@@ -180,6 +180,6 @@ mod tests {
             config_home: Some(nowhere.path().into()),
             ..Default::default()
         };
-        assert!(locate_config(None, &home).is_ok());
+        assert!(find_and_load_config(None, &home).is_ok());
     }
 }

@@ -23,7 +23,7 @@ use toml::de::DeTable;
 
 pub use bandwidth::{format_bandwidth, parse_bandwidth};
 pub use config_problem::{ConfigProblem, ConfigProblems, nearest_name};
-pub use environment::{EnvironmentVariables, LocatedConfig, locate_config};
+pub use environment::{EnvironmentVariables, LoadedConfigFile, find_and_load_config};
 pub use print::{print_config, print_reference};
 pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{AutoOrGiven, OptionValue, SecretUrl};

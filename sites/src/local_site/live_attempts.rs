@@ -59,7 +59,7 @@ impl LiveAttempts {
 
     /// Lists what each entry uses without a reservation, or with one that has ended, and
     /// until when at the latest.
-    pub(super) fn used_outside_reservations(
+    pub(super) fn used_without_live_reservation(
         &self,
         has_ended: impl Fn(&str) -> bool,
         now: Timestamp,

@@ -141,7 +141,8 @@ impl LocalSiteState {
         let mut timeline = Timeline::new(now, &self.config.total)
             .map_err(|error| SiteError::Refused(error.to_string()))?;
         let foreign = Resources::processors(self.foreign_processors()?);
-        let running = ledger.used_outside_reservations(|lease| !leases.contains_key(lease), now);
+        let running =
+            ledger.used_without_live_reservation(|lease| !leases.contains_key(lease), now);
         for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
             let amounts = timeline
                 .to_amounts(&resources)

@@ -7,7 +7,7 @@ use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
-use cospan_server::config::{LocatedConfig, print_config, print_reference};
+use cospan_server::config::{LoadedConfigFile, print_config, print_reference};
 use cospan_server::data_directory;
 use cospan_server::site_roots;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(
 
 /// Lists invalid roots. What another account may see in another way counts only for the account
 /// that the server has: the one that the data directory belongs to, or that can make it.
-pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
+pub(super) fn wrong_roots(context: &CommandContext, located: &LoadedConfigFile) -> Vec<String> {
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
     let is_server_account = data_directory::is_ours(&data);
@@ -72,14 +72,14 @@ pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> 
     certain.map(ToString::to_string).collect()
 }
 
-fn describe_place(located: &LocatedConfig) -> String {
+fn describe_place(located: &LoadedConfigFile) -> String {
     located.file.as_ref().map_or_else(
         || "the defaults (no file was found)".into(),
         |f| f.display().to_string(),
     )
 }
 
-fn print_warnings(located: &LocatedConfig) {
+fn print_warnings(located: &LoadedConfigFile) {
     let warnings = &located.loaded.warnings;
     if !warnings.is_empty() {
         print_note(&format!(
@@ -91,7 +91,7 @@ fn print_warnings(located: &LocatedConfig) {
 
 /// Lists keys that sites name but that do not exist. Users who may not read the keys learn nothing
 /// about them; and before the server has made its first key the list is empty.
-fn missing_site_keys(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
+fn missing_site_keys(context: &CommandContext, located: &LoadedConfigFile) -> Vec<String> {
     let known = context
         .key_directory(located)
         .list_keys()

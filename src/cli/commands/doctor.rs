@@ -12,7 +12,7 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{color_state, format_columns, print_note};
 use cospan_client::Client;
-use cospan_server::config::LocatedConfig;
+use cospan_server::config::LoadedConfigFile;
 use cospan_server::data_directory::{self, DataDirectoryError};
 use cospan_server::file_system::{existing_ancestor, is_in_memory};
 use cospan_server::serve::server_file::RunningServerInfo;
@@ -81,7 +81,7 @@ impl DoctorCheck {
 struct DoctorReport {
     checks: Vec<DoctorCheck>,
     exit: CliExitCode,
-    located: Option<LocatedConfig>,
+    located: Option<LoadedConfigFile>,
     client: Option<Client>,
 }
 
@@ -142,7 +142,7 @@ fn examine_installation(context: &CommandContext) -> DoctorReport {
     all
 }
 
-fn check_configuration(located: &LocatedConfig) -> DoctorCheck {
+fn check_configuration(located: &LoadedConfigFile) -> DoctorCheck {
     const WHAT: &str = "configuration";
     let file = located.file.as_ref().map(|file| file.display().to_string());
     match (file, located.loaded.warnings.len()) {
@@ -160,7 +160,7 @@ fn check_configuration(located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-fn check_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<DoctorCheck> {
+fn check_roots(context: &CommandContext, located: &LoadedConfigFile) -> Vec<DoctorCheck> {
     let wrong = wrong_roots(context, located).into_iter();
     wrong
         .map(|wrong| DoctorCheck::not_passed("root", wrong, "no server starts before that"))
@@ -211,7 +211,7 @@ fn check_disk(directory: &Path) -> DoctorCheck {
     }
 }
 
-fn check_key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_key(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCheck {
     const WHAT: &str = "key";
     if context.environment.token.is_some() {
         return DoctorCheck::passed(WHAT, "in COSPAN_TOKEN");
@@ -298,7 +298,7 @@ fn report_silent_server(
 }
 
 /// Checks if a server process uses the data directory although it does not answer.
-fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_process(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCheck {
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
     match RunningServerInfo::find_running(&data) {
@@ -319,7 +319,7 @@ fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorChe
 }
 
 /// Checks if the store keeps the server from starting.
-fn check_store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_store(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCheck {
     const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);

@@ -12,7 +12,7 @@ use crate::cli::version;
 use cospan_printing::terminal;
 use cospan_printing::terminal::log_format::{JsonLogWriter, VisibleFields};
 use cospan_server::config::sections::LogFormat;
-use cospan_server::config::{Config, LocatedConfig};
+use cospan_server::config::{Config, LoadedConfigFile};
 use cospan_server::file_system::is_in_memory;
 use cospan_server::http::MalformedRequestLayer;
 use cospan_server::serve;
@@ -85,7 +85,7 @@ fn report_changed_config(context: &CommandContext, running: &Config) {
 }
 
 /// Writes the log to standard error. Only a terminal gets colours.
-fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<(), CliError> {
+fn log_to_stderr(context: &CommandContext, located: &LoadedConfigFile) -> Result<(), CliError> {
     let log = &located.loaded.config.log;
     let filter = context.environment.log.as_ref().unwrap_or(&log.filter);
     let filter = EnvFilter::try_new(filter).map_err(|error| {

@@ -31,6 +31,6 @@ pub use coallocation_request::{
 pub use ranked_offers::RankingCall;
 pub use reservation_call::{ReservationCall, ReservationOutcome};
 pub use reservation_search::{
-    AugmentingCall, PartReservation, PlacingCall, ReservationSearch, ReservationSearchFailure,
+    AugmentingCall, PartReservation, PlacingStep, ReservationSearch, ReservationSearchFailure,
     ReservationSearchState, ReservationSearchStep,
 };

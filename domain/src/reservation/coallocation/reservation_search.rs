@@ -82,7 +82,7 @@ pub enum ReservationSearchStep {
         /// The index of the part.
         part: usize,
         /// The call that is made for it.
-        at: PlacingCall,
+        at: PlacingStep,
         /// The earliest T_next among its sites.
         refused: Option<Timestamp>,
     },
@@ -115,7 +115,7 @@ pub enum ReservationSearchStep {
 
 /// The call that is made for a part in its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlacingCall {
+pub enum PlacingStep {
     /// Moves its reservation, which is too early.
     Move(PartReservation),
     /// Cancels a reservation that did not move or has a wrong start; then the site of that rank is
@@ -194,7 +194,7 @@ impl ReservationSearch {
     pub fn owned_reservations(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
             ReservationSearchStep::Place {
-                at: PlacingCall::Move(reserved) | PlacingCall::Cancel { old: reserved, .. },
+                at: PlacingStep::Move(reserved) | PlacingStep::Cancel { old: reserved, .. },
                 ..
             }
             | ReservationSearchStep::Augment {
@@ -208,7 +208,7 @@ impl ReservationSearch {
             ReservationSearchStep::Release { left, .. }
             | ReservationSearchStep::Rank { granted: left, .. } => left,
             ReservationSearchStep::Place {
-                at: PlacingCall::Create(_),
+                at: PlacingStep::Create(_),
                 ..
             }
             | ReservationSearchStep::Augment {
@@ -245,7 +245,7 @@ impl ReservationSearch {
         let (ask, ended) = match &self.step {
             ReservationSearchStep::Rank { granted, at } => (self.probing_call(granted, at), None),
             ReservationSearchStep::Place { part, at, .. } => {
-                (Some(self.placing_call(*part, at)), None)
+                (Some(self.call_for_placing_step(*part, at)), None)
             }
             ReservationSearchStep::Augment { at, .. } => (Some(self.augmenting_call(at)), None),
             ReservationSearchStep::Check { left } => (

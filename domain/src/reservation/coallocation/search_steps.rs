@@ -6,7 +6,7 @@ use super::augmenting_paths::{AugmentingPath, PartMatching};
 use super::next_window::next_window;
 use super::reservation_call::{ReservationCall, ReservationOutcome};
 use super::reservation_search::{
-    AugmentingCall, PartReservation, PlacingCall, ReservationSearch, ReservationSearchFailure,
+    AugmentingCall, PartReservation, PlacingStep, ReservationSearch, ReservationSearchFailure,
     ReservationSearchStep,
 };
 use crate::ids::SiteName;
@@ -62,7 +62,7 @@ impl ReservationSearch {
         {
             None => self.begin_augmenting(),
             Some(part) => match self.held[part].take() {
-                Some(early) => self.step = placing_step(part, PlacingCall::Move(early), None),
+                Some(early) => self.step = placing_step(part, PlacingStep::Move(early), None),
                 None => self.create_from_rank(part, 0, None),
             },
         }
@@ -71,7 +71,7 @@ impl ReservationSearch {
     /// Steps 9 to 12, from the site of this rank on.
     fn create_from_rank(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
         if rank < self.job.parts[part].sites.len() {
-            self.step = placing_step(part, PlacingCall::Create(rank), refused);
+            self.step = placing_step(part, PlacingStep::Create(rank), refused);
         } else {
             self.unplaced.push(part);
             self.note_next_start(refused);
@@ -94,9 +94,9 @@ impl ReservationSearch {
         self.best = earlier_of(self.best, next);
     }
 
-    pub(super) fn placing_call(&self, part: usize, at: &PlacingCall) -> ReservationCall {
+    pub(super) fn call_for_placing_step(&self, part: usize, at: &PlacingStep) -> ReservationCall {
         match at {
-            PlacingCall::Move(PartReservation { site, serial, .. }) => {
+            PlacingStep::Move(PartReservation { site, serial, .. }) => {
                 let window = self.window_of_part(part);
                 ReservationCall::Modify {
                     site: site.clone(),
@@ -105,14 +105,14 @@ impl ReservationSearch {
                     window,
                 }
             }
-            PlacingCall::Cancel {
+            PlacingStep::Cancel {
                 old: PartReservation { site, serial, .. },
                 ..
             } => ReservationCall::Cancel {
                 site: site.clone(),
                 serial: *serial,
             },
-            PlacingCall::Create(rank) => {
+            PlacingStep::Create(rank) => {
                 self.creating_call(part, &self.job.parts[part].sites[*rank])
             }
         }
@@ -139,15 +139,15 @@ impl ReservationSearch {
     pub(super) fn apply_placing_outcome(
         &mut self,
         part: usize,
-        at: PlacingCall,
+        at: PlacingStep,
         refused: Option<Timestamp>,
         outcome: ReservationOutcome,
     ) {
         let start = ReservedStartOutcome::from_outcome(outcome, self.window_of_part(part));
         match at {
-            PlacingCall::Move(old) => self.apply_moved(part, old, start),
-            PlacingCall::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
-            PlacingCall::Create(rank) => self.apply_created(part, rank, refused, start),
+            PlacingStep::Move(old) => self.apply_moved(part, old, start),
+            PlacingStep::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
+            PlacingStep::Create(rank) => self.apply_created(part, rank, refused, start),
         }
     }
 
@@ -161,7 +161,7 @@ impl ReservationSearch {
                 self.create_from_rank(part, 0, None)
             }
             ReservedStartOutcome::Wrong(_) | ReservedStartOutcome::None { is_lost: false, .. } => {
-                self.step = placing_step(part, PlacingCall::Cancel { old, rank: 0 }, None);
+                self.step = placing_step(part, PlacingStep::Cancel { old, rank: 0 }, None);
             }
         }
     }
@@ -192,7 +192,7 @@ impl ReservationSearch {
                 };
                 self.step = placing_step(
                     part,
-                    PlacingCall::Cancel {
+                    PlacingStep::Cancel {
                         old: wrong,
                         rank: rank + 1,
                     },
@@ -463,7 +463,7 @@ impl ReservationSearch {
     }
 }
 
-fn placing_step(part: usize, at: PlacingCall, refused: Option<Timestamp>) -> ReservationSearchStep {
+fn placing_step(part: usize, at: PlacingStep, refused: Option<Timestamp>) -> ReservationSearchStep {
     ReservationSearchStep::Place { part, at, refused }
 }
 

@@ -5,7 +5,7 @@ fn make_complaints(
     lines_read: u64,
     kept: usize,
 ) -> LogComplaints {
-    let reading = LogReadSettings {
+    let reading = WorkloadLogSettings {
         file: "a.swf".into(),
         on_bad: BadLineTreatment::Skip {
             kept_per_kind_max: kept,
@@ -86,8 +86,10 @@ fn a_clean_log_has_nothing_to_complain_about() {
 fn refusing_names_file_line_cause_and_remedy() {
     let complaint =
         UnplacedComplaint::new(LogComplaintKind::UnknownRunTime, "run time -1").at_line(17);
-    let refused = LogComplaints::default()
-        .record_complaint(complaint, &LogReadSettings::refusing_bad_lines("kth.swf"));
+    let refused = LogComplaints::default().record_complaint(
+        complaint,
+        &WorkloadLogSettings::refusing_bad_lines("kth.swf"),
+    );
     assert_eq!(
         refused.unwrap_err().to_string(),
         "kth.swf, line 17: unknown run time (run time -1); fill in the value or remove the line, \

@@ -20,7 +20,7 @@ type ParsedFailures = (Vec<LoggedFailure>, LogComplaints);
 fn read_bytes(bytes: &[u8], system: Option<u32>) -> Result<ParsedFailures, LogError> {
     let mut reader = FailureLogReader::new(
         bytes,
-        LogReadSettings::skipping_bad_lines("lanl.csv"),
+        WorkloadLogSettings::skipping_bad_lines("lanl.csv"),
         system,
     )?;
     let failures = reader.by_ref().collect::<Result<_, _>>()?;
@@ -162,7 +162,7 @@ fn refusing_names_the_row() {
     let text = HEADER.to_owned() + &good_row("2", "0") + &row("2", "0", "", "");
     let reader = FailureLogReader::new(
         text.as_bytes(),
-        LogReadSettings::refusing_bad_lines("lanl.csv"),
+        WorkloadLogSettings::refusing_bad_lines("lanl.csv"),
         None,
     )
     .unwrap();

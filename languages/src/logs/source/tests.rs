@@ -21,7 +21,7 @@ fn xz(plain: &[u8]) -> Vec<u8> {
 
 /// All lines, and whether the stream was cut.
 fn read_lines(bytes: &[u8]) -> Result<(Vec<String>, bool), LogError> {
-    let reading = LogReadSettings::skipping_bad_lines("a.swf");
+    let reading = WorkloadLogSettings::skipping_bad_lines("a.swf");
     let mut lines = LogLines::new(bytes, &reading)?;
     let mut found = Vec::new();
     loop {
@@ -118,7 +118,7 @@ fn a_line_without_end_is_not_held_in_memory() {
 
 #[test]
 fn stepping_back_finds_the_same_line_again() {
-    let reading = LogReadSettings::skipping_bad_lines("a.swf");
+    let reading = WorkloadLogSettings::skipping_bad_lines("a.swf");
     let mut lines = LogLines::new(&b"one\ntwo"[..], &reading).unwrap();
     assert_eq!(
         lines.next_line(&reading).unwrap(),

@@ -24,7 +24,7 @@ fn read_log(lines: &[String]) -> Result<SwfLog, LogError> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     read_swf(
         text.as_bytes(),
-        LogReadSettings::skipping_bad_lines("a.swf"),
+        WorkloadLogSettings::skipping_bad_lines("a.swf"),
         Some(100),
     )
 }
@@ -59,7 +59,7 @@ fn complaint_kind(bad: &str) -> LogComplaintKind {
 fn an_excerpt_of_a_real_log_is_read_in_full() {
     let log = read_swf(
         KTH.as_bytes(),
-        LogReadSettings::refusing_bad_lines("kth"),
+        WorkloadLogSettings::refusing_bad_lines("kth"),
         None,
     )
     .unwrap();
@@ -242,7 +242,7 @@ fn a_last_line_that_breaks_off_is_reported_as_truncated() {
     let text = format!("{}\n{}", line_submitted_at("1", "0"), "2 17 -1 60 4 -");
     let log = read_swf(
         text.as_bytes(),
-        LogReadSettings::skipping_bad_lines("a.swf"),
+        WorkloadLogSettings::skipping_bad_lines("a.swf"),
         None,
     )
     .unwrap();
@@ -258,7 +258,7 @@ fn a_last_line_that_breaks_off_is_reported_as_truncated() {
     );
     let log = read_swf(
         whole.as_bytes(),
-        LogReadSettings::refusing_bad_lines("a.swf"),
+        WorkloadLogSettings::refusing_bad_lines("a.swf"),
         None,
     )
     .unwrap();
@@ -276,7 +276,7 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
         let text = header.to_owned() + &format!("{}\n", line_submitted_at("1", "0")).repeat(jobs);
         read_swf(
             text.as_bytes(),
-            LogReadSettings::skipping_bad_lines("a.swf"),
+            WorkloadLogSettings::skipping_bad_lines("a.swf"),
             None,
         )
         .unwrap()
@@ -295,7 +295,7 @@ fn a_log_without_a_job_is_an_error_always() {
     for text in ["", "; Version: 2.2\n", "\n\n", "not a log\n"] {
         let error = read_swf(
             text.as_bytes(),
-            LogReadSettings::skipping_bad_lines("a.swf"),
+            WorkloadLogSettings::skipping_bad_lines("a.swf"),
             None,
         )
         .unwrap_err();
@@ -319,7 +319,7 @@ fn refusing_ends_the_reading_at_the_first_bad_line() {
     .join("\n");
     let mut reader = SwfReader::new(
         text.as_bytes(),
-        LogReadSettings::refusing_bad_lines("a.swf"),
+        WorkloadLogSettings::refusing_bad_lines("a.swf"),
         None,
     )
     .unwrap();
@@ -340,7 +340,7 @@ fn the_header_is_known_before_the_first_job_is_taken() {
     );
     let reader = SwfReader::new(
         text.as_bytes(),
-        LogReadSettings::skipping_bad_lines("a.swf"),
+        WorkloadLogSettings::skipping_bad_lines("a.swf"),
         None,
     )
     .unwrap();
@@ -371,7 +371,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in "[-0-9 ;:x.\n]{0,300}") {
-        let _ = read_swf(text.as_bytes(), LogReadSettings::skipping_bad_lines("a.swf"), Some(4));
-        let _ = read_swf(text.as_bytes(), LogReadSettings::refusing_bad_lines("a.swf"), None);
+        let _ = read_swf(text.as_bytes(), WorkloadLogSettings::skipping_bad_lines("a.swf"), Some(4));
+        let _ = read_swf(text.as_bytes(), WorkloadLogSettings::refusing_bad_lines("a.swf"), None);
     }
 }

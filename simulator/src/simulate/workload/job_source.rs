@@ -13,7 +13,7 @@ use super::{JobSourceNotes, WorkloadSource};
 use crate::models::lublin::{LublinGenerator, LublinParameters};
 use crate::models::poisson::PoissonArrivals;
 use crate::models::{GeneratedJob, ModelParameterError};
-use cospan_languages::logs::{BadLineTreatment, LogError, LogReadSettings, SwfJob, read_swf};
+use cospan_languages::logs::{BadLineTreatment, LogError, SwfJob, WorkloadLogSettings, read_swf};
 
 /// Shorter run times are raised to this one, and counted: logs have jobs of no time at all, and a
 /// simulated job must end after it started.
@@ -98,8 +98,8 @@ pub(crate) fn open_log(file: &Path) -> Result<File, JobSourceError> {
 }
 
 /// The format and compression of a file with this name.
-pub(crate) fn reading_for(file: &Path, on_bad: BadLineTreatment) -> LogReadSettings {
-    LogReadSettings {
+pub(crate) fn reading_for(file: &Path, on_bad: BadLineTreatment) -> WorkloadLogSettings {
+    WorkloadLogSettings {
         file: file.display().to_string(),
         on_bad,
     }

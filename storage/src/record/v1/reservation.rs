@@ -6,7 +6,7 @@ use cospan_domain::acquisition::{self, RankingObjective};
 use cospan_domain::ids::{SiteName, TargetName};
 use cospan_domain::job::job_state::{self, StartNoticeKind, TermsChange};
 use cospan_domain::reservation::coallocation::{
-    self, AugmentingCall, PlacingCall, RankingCall, ReservationOutcome, ReservationSearchFailure,
+    self, AugmentingCall, PlacingStep, RankingCall, ReservationOutcome, ReservationSearchFailure,
     ReservationSearchStep,
 };
 use cospan_domain::reservation::{self, CandidateState, agreement};
@@ -200,7 +200,7 @@ wire_enum!(Step = ReservationSearchStep {
 
 wire_enum!(Probing = RankingCall { Create(u32), Cancel(u32), Confirm, Release });
 
-wire_enum!(Placing = PlacingCall { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
+wire_enum!(Placing = PlacingStep { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
 
 wire_enum!(Augmenting = AugmentingCall {
     Create(Path),
