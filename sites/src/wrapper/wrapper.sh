@@ -201,15 +201,18 @@ on_pass() {
 }
 
 # A batch system suspends a job by TSTP and STOP, and lets it go on by CONT: meanwhile nothing of
-# its time runs.
+# its time runs. It also sends CONT with TERM to end a job, and bash runs only the trap of the higher
+# number of two that come together: so CONT has one only while the job is suspended.
 on_stop() {
     tick=1
     [ -z "$stopped" ] || return 0
+    trap on_resume CONT
     clock
     stopped=$now
 }
 
 on_resume() {
+    trap - CONT
     tick=1
     [ -n "$stopped" ] || return 0
     clock
@@ -789,7 +792,7 @@ main() {
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU
     trap 'tick=1 rung=1' USR2
-    [ -z "$batch" ] || { trap on_stop TSTP && trap on_resume CONT; }
+    [ -z "$batch" ] || trap on_stop TSTP
     trap : HUP
     take
     run

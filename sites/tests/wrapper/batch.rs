@@ -163,6 +163,22 @@ fn nothing_starts_after_the_last_moment_in_the_sites_time() {
     });
 }
 
+/// Slurm ends a job by CONT and TERM.
+#[test]
+fn an_end_that_comes_with_a_resumption_ends_the_payload() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("exec sleep 100"));
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        payload(bench);
+        // Both arrive at the same moment, as it is stopped until then.
+        wrapper.signal(Signal::STOP);
+        wrapper.signal(Signal::TERM);
+        wrapper.signal(Signal::CONT);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+    });
+}
+
 /// Asleep it goes on, as a payload that waits for something else does.
 #[test]
 fn a_job_that_is_suspended_loses_nothing_of_its_wall_time() {
