@@ -60,8 +60,8 @@ Section: admin
 Priority: optional
 Description: runs one job on many clusters at once
  A fault-tolerant, co-allocating control plane: it decides where each part of a
- job goes, brings its input there, claims the processors at the last good
- moment, starts all parts together, and carries on when sites fail.
+ job goes, brings its input there, claims the processors just before they
+ are needed, starts all parts together, and carries on when sites fail.
 CONTROL
 mkdir -p "$to"
 dpkg-deb --root-owner-group --build "$root" "$to/cospan_${version}_$architecture.deb" > /dev/null

@@ -270,7 +270,7 @@ fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(
         stdout(&output),
-        "job 7 submitted\njob 8 submitted\njob 9 had been submitted already\n"
+        "job 7 submitted\njob 8 submitted\njob 9 already submitted\n"
     );
 }
 
@@ -323,7 +323,7 @@ fn an_output_arrives_whole_or_not_at_all() {
     let output = fetch(&Fake::start(answer("43\n")), home.path());
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     assert!(
-        stdout(&output).contains("not what the site had"),
+        stdout(&output).contains("differs from what the site had"),
         "{}",
         stdout(&output)
     );

@@ -408,7 +408,7 @@ fn an_interruption_while_input_travels_leaves_no_process() {
 #[test]
 fn an_interruption_while_a_site_is_dead_leaves_no_process() {
     // The server, and wrappers at the sites that live.
-    interrupted_after("waiting whether it answers again", 3);
+    interrupted_after("waiting to see whether it answers again", 3);
 }
 
 #[test]

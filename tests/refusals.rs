@@ -68,7 +68,7 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
         (
             job(&json!({ "processors": 64 })),
             422,
-            "needs 64 processors, one component gets 2",
+            "needs 64 processors; one component gets 2",
         ),
         (job(&json!({ "processors": 0 })), 400, "from 1 to"),
         (job(&json!({ "processors": -1 })), 400, "processors"),

@@ -207,7 +207,9 @@ fn a_server_that_does_not_allow_it_refuses_and_says_what_to_do() {
         scene.api.get_expected("/v1/chaos").unwrap()["allowed"],
         false
     );
-    assert!(must(&scene.cospan(&["chaos", "status"]), 0).contains("cannot be injected here"));
+    assert!(
+        must(&scene.cospan(&["chaos", "status"]), 0).contains("does not allow fault injection")
+    );
 }
 
 #[test]

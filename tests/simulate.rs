@@ -548,7 +548,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ),
         (
             &format!("{model} --to grid.toml"),
-            "name another folder with --to",
+            "name another directory with --to",
         ),
         ("--log nowhere.swf", "check its path"),
     ] {
@@ -577,7 +577,7 @@ fn an_interrupt_ends_it_with_130_and_writes_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-    assert!(said.contains("nothing was written"), "{said}");
+    assert!(said.contains("the simulation wrote nothing"), "{said}");
     assert!(!place.path().join("simulation/jobs.csv").exists());
 }
 

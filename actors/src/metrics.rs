@@ -229,7 +229,7 @@ impl ControlPlaneMetrics {
             )?,
             link_bandwidth: make.make_gauge_vec(
                 "cospan_link_bandwidth_bytes_per_second",
-                "Bandwidth from a site to another, as the latest transfers had it.",
+                "Bandwidth from one site to another in the latest transfers.",
                 &["source", "destination"],
             )?,
             transfer_failures: make.make_counter_vec(
@@ -255,7 +255,7 @@ impl ControlPlaneMetrics {
             )?,
             own_probes: make.make_counter_vec(
                 "cospan_own_probes_total",
-                "Probes of our own where errors in a row were all of one owner's jobs.",
+                "Own probes of sites where all consecutive errors came from one owner's jobs.",
                 "outcome",
             )?,
             site_processors: make.make_gauge_vec(
@@ -270,7 +270,8 @@ impl ControlPlaneMetrics {
             )?,
             isolated: make.make_gauge(
                 "cospan_isolated",
-                "1 while so many sites are silent that it is our fault.",
+                "1 while the control plane takes itself to be isolated: too many sites are silent \
+                 at once.",
             )?,
             flush_units: make.make_histogram(
                 "cospan_journal_flush_units",
@@ -323,8 +324,8 @@ pub struct JobMemoryGauges {
 
 impl JobMemoryGauges {
     fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
-        let taken = "Memory that all jobs take that are not archived, as it is estimated.";
-        let limit = "Memory that they may take: limits.max_job_memory.";
+        let taken = "Estimated memory of all jobs that are not archived.";
+        let limit = "Bound on that memory: limits.max_job_memory.";
         Ok(Self {
             taken: make.make_gauge("cospan_job_memory_bytes", taken)?,
             limit: make.make_gauge("cospan_job_memory_limit_bytes", limit)?,
@@ -333,7 +334,7 @@ impl JobMemoryGauges {
 }
 
 fn make_bid_rounds_counter(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
-    let help = "Rounds in which sites bid for a job, by what came of them.";
+    let help = "Rounds in which sites bid for a job, by outcome.";
     make.make_counter_vec("cospan_bid_rounds_total", help, "outcome")
 }
 
@@ -343,7 +344,7 @@ fn make_bid_messages_counter(make: &MetricMaker<'_>) -> prometheus::Result<IntCo
 }
 
 fn make_provisional_plans_gauge(make: &MetricMaker<'_>) -> prometheus::Result<IntGauge> {
-    let help = "Plans neither committed nor rejected, for which something of sites is set aside.";
+    let help = "Plans, neither committed nor rejected, that hold deductions at sites.";
     make.make_gauge("cospan_provisional_plans", help)
 }
 

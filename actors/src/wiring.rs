@@ -111,8 +111,8 @@ fn warn_of_removed_sites(shared: &SharedState) {
         let jobs: BTreeSet<JobId> = holdings.keys().map(|(job, _)| *job).collect();
         warn!(
             %site, ?jobs,
-            "jobs are at a site that is no longer in the configuration, and may still run there; \
-             put it back, or they are given up as from a site that does not answer since this start"
+            "jobs may still run at a site that is no longer in the configuration; put it back, or \
+             they are given up like those at a site that has not answered since this start"
         );
     }
 }
@@ -340,8 +340,8 @@ fn build_job(shared: &Arc<SharedState>, id: JobId, mut guard: LifeGuard) {
 /// Holds a job whose turn ends actors again and again. Its own actor is gone or takes no part; the
 /// version of the record decides between us and a late one.
 pub(crate) async fn hold_job(shared: &Arc<SharedState>, id: JobId) {
-    const REASON: &str = "it ended the actor that worked on it again and again; \
-                          see the log, then `cospan release` or `cospan cancel`";
+    const REASON: &str = "the actor that works on it died again and again; see the log, then \
+                          `cospan release` or `cospan cancel`";
     let _ = shared
         .journal()
         .send(AppendChange(JournalChange::Barrier))
@@ -369,7 +369,10 @@ pub(crate) async fn hold_job(shared: &Arc<SharedState>, id: JobId) {
 
 /// Makes a site unusable whose actor ends again and again; the actor is tried again later.
 async fn hold_site(shared: &Arc<SharedState>, site: SiteName) {
-    error!(%site, "its actor ends again and again; unusable until it is rebuilt");
+    error!(
+        %site,
+        "its actor dies again and again; the site is unusable until the actor is rebuilt"
+    );
     let report = crate::live_state::LatestSiteReport::default();
     shared.live.publish_report(site.clone(), Arc::new(report));
     shared.actors.co_allocator.request_look_of(&());

@@ -60,10 +60,14 @@ impl fmt::Display for ClientError {
                 write!(f, "{server} does not answer like a Cospan server: {what}")
             }
             ClientError::Tls { server, problem } => {
-                write!(f, "no TLS with the server at {server}: {}", problem.cause)
+                write!(
+                    f,
+                    "no TLS connection with the server at {server}: {}",
+                    problem.cause
+                )
             }
             ClientError::Certificate(problem) => {
-                write!(f, "the TLS certificate cannot be used: {problem}")
+                write!(f, "cannot use the TLS certificate: {problem}")
             }
             ClientError::Local(error) => write!(f, "cannot write what the server sent: {error}"),
         }
@@ -84,7 +88,7 @@ impl ClientError {
                 .or_else(|| problem.retry_after_s.map(|s| format!("try again in {s} s"))),
             ClientError::Unreachable { .. } => Some(
                 "start it with `cospan serve`, or name another with --server or COSPAN_SERVER; \
-                 `cospan doctor` looks closer"
+                 `cospan doctor` finds out more"
                     .into(),
             ),
             ClientError::Strange { server, .. } if server.to_string().starts_with("http://") => {

@@ -199,7 +199,7 @@ impl Client {
                  `cospan key add` makes a key"
             }
             Some(_) => {
-                "the key that was sent is not known there: check COSPAN_TOKEN and --server; \
+                "the server does not know the key that was sent: check COSPAN_TOKEN and --server; \
                  `cospan key list` lists the keys"
             }
         };

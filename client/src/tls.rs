@@ -23,7 +23,7 @@ pub(super) fn tls_config(ca_certificate: Option<&Path>) -> Result<TlsConfig, Cli
         }
     }
     if certificates.is_empty() {
-        return Err(wrong("there is no certificate in it".into()));
+        return Err(wrong("it contains no certificate".into()));
     }
     let roots = RootCerts::Specific(Arc::new(certificates));
     Ok(TlsConfig::builder().root_certs(roots).build())
@@ -56,7 +56,7 @@ impl TlsProblem {
             Error::InvalidCertificate(problem) => return Self::of_certificate(problem),
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => (
                 "it does not speak TLS".into(),
-                "name it with http:// in --server or COSPAN_SERVER, or have TLS configured there",
+                "name it with http:// in --server or COSPAN_SERVER, or configure TLS there",
             ),
             other => (
                 other.to_string(),
@@ -71,7 +71,7 @@ impl TlsProblem {
             CertificateError::UnknownIssuer
             | CertificateError::BadSignature
             | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => (
-                "nobody whom we trust has signed its certificate",
+                "no trusted authority has signed its certificate",
                 "name the certificate of the authority that signed it, or the server's own if it \
                  signed itself, with --ca-certificate, COSPAN_CA_CERTIFICATE or \
                  client.ca_certificate",
@@ -79,20 +79,20 @@ impl TlsProblem {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 (
                     "its certificate is for another name",
-                    "name the server as its certificate does, with --server or COSPAN_SERVER; or have \
-                 this name written into the certificate (subjectAltName)",
+                    "name the server as its certificate does, with --server or COSPAN_SERVER; or \
+                     add this name to the certificate (subjectAltName)",
                 )
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => (
                 "its certificate has expired",
-                "have server.tls_certificate renewed there; if it is new, check the clock here",
+                "renew server.tls_certificate there; if it is new, check the clock here",
             ),
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => (
                 "its certificate is not valid yet",
                 "check the clock here, and that of the machine that made the certificate",
             ),
             other if other.to_string().contains("CaUsedAsEndEntity") => (
-                "its certificate is that of an authority (CA:TRUE), which must not serve itself",
+                "its certificate is that of an authority (CA:TRUE), which no server may use",
                 "make server.tls_certificate there with basicConstraints=CA:FALSE, or sign one \
                  with the authority and name the latter in client.ca_certificate",
             ),
@@ -100,7 +100,7 @@ impl TlsProblem {
                 let cause = format!("its certificate is not valid: {other}");
                 return Self {
                     cause,
-                    remedy: "have server.tls_certificate mended there",
+                    remedy: "replace server.tls_certificate there",
                 };
             }
         };

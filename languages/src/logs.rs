@@ -80,8 +80,8 @@ pub enum LogError {
     },
     /// A line is longer than [`LINE_BYTES_MAX`].
     #[error(
-        "{file}, line {line}: longer than {LINE_BYTES_MAX} bytes, so this is no job log; \
-         check which file was meant"
+        "{file}, line {line}: longer than {LINE_BYTES_MAX} bytes, so this is no job log; check the \
+         file name"
     )]
     LineTooLong {
         /// The log's name.
@@ -98,7 +98,7 @@ pub enum LogError {
         complaint: LogComplaint,
     },
     /// The log holds nothing that can be used.
-    #[error("{file} holds no usable entry ({summary}); check which file was meant")]
+    #[error("{file} has no usable entry ({summary}); check the file name")]
     Empty {
         /// The log's name.
         file: String,

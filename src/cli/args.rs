@@ -28,11 +28,11 @@ const AFTER: &str = "\
 First steps:
   cospan quickstart                  see it work on this machine, in less than a minute
   cospan submit job.toml --wait      run a job and wait for its end
-  cospan list                        what there is, newest first
-  cospan explain last                why a job is where it is, or waits
-  cospan logs last -f                what it prints, as it prints it
+  cospan list                        all jobs, newest first
+  cospan explain last                why a job runs where it does, or still waits
+  cospan logs last -f                follow what it prints
 
-Ids: a job is named by its number; several as 1,3,5-8; `last` is your newest, `all` every job.
+Ids: 17 is one job, 1,3,5-8 are several; `last` is your newest job, `all` is every job.
 Durations: 250ms, 90s, 1h30m, 1-12:00:00 (days-hours:minutes:seconds).
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 3 refused by the server, 4 server not reachable,
@@ -41,7 +41,7 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 3 refused by the server, 4 server
 /// Run one job on many clusters at once.
 ///
 /// Cospan places the components of a job on several sites, brings their input there, claims
-/// processors at the last good moment, starts all components together, and carries on when
+/// processors just before they are needed, starts all components together, and carries on when
 /// sites fail.
 #[derive(Debug, Parser)]
 #[command(name = "cospan", version = super::version::short(), long_version = super::version::long(),
@@ -71,7 +71,7 @@ pub(crate) struct GlobalArgs {
     /// The configuration file. [env: COSPAN_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The certificate (PEM) of the authority that signed the server's. [env:
+    /// PEM file with the certificate of the authority that signed the server's certificate. [env:
     /// COSPAN_CA_CERTIFICATE] [default: `client.ca_certificate`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca_certificate: Option<PathBuf>,
@@ -103,8 +103,8 @@ pub(crate) enum LogFormatArg {
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Return once the server answers, and leave it running. Its log is server.log in the data
-    /// directory, and `cospan stop` ends it.
+    /// Start the server in the background and return once it answers. It logs to server.log in the
+    /// data directory; `cospan stop` stops it.
     #[arg(long)]
     pub(crate) background: bool,
     /// Run in a session of its own, without a terminal; --background starts the server with it.
@@ -121,10 +121,10 @@ pub(crate) struct ServeArgs {
 pub(crate) enum CliCommand {
     /// Run the server
     #[command(after_help = "\
-It keeps everything in its data directory, and stops at SIGTERM or Ctrl-C without ending what runs
-at the sites. `cospan config show` prints what it would run with.
+The server keeps everything in its data directory. SIGTERM or Ctrl-C stops it; what runs at the
+sites goes on. `cospan config show` prints the configuration in effect.
 
-COSPAN_LISTEN=ADDRESS:PORT has it listen there instead of where the configuration says.
+COSPAN_LISTEN=ADDRESS:PORT overrides the configured addresses.
 
 Examples:
   cospan serve --config cospan.toml
@@ -132,7 +132,7 @@ Examples:
     Serve(ServeArgs),
     /// Stop the server on this machine; work at the sites goes on
     #[command(after_help = "\
-The server is the one that works with the configured data directory, however it was started.
+Stops the server that uses the configured data directory, however it was started.
 
 Example:
   cospan stop")]
@@ -145,13 +145,13 @@ Example:
     List(ListArgs),
     /// Show one job, or several, in full
     Show(ShowArgs),
-    /// Write what jobs cost: waits, transfers, processor time, as CSV
+    /// Report waits, transfers and processor time of jobs, as CSV
     Report(ReportArgs),
     /// Explain why a job is where it is, or what it waits for
     Explain(ExplainArgs),
     /// Draw a job's virtual map, with every site that bids for it
     Map(VirtualMapArgs),
-    /// Wait until jobs have ended
+    /// Wait until jobs end
     Wait(WaitArgs),
     /// Print what a job printed
     Logs(LogsArgs),
@@ -159,37 +159,37 @@ Example:
     Output(OutputArgs),
     /// Cancel jobs
     Cancel(CancelArgs),
-    /// Keep jobs from being placed until they are thawed
+    /// Do not place jobs until they are thawed
     #[command(after_help = "Example:\n  cospan freeze 12-20")]
     Freeze(JobCommandArgs),
     /// Let frozen jobs be placed again
     #[command(after_help = "Example:\n  cospan thaw 12-20")]
     Thaw(JobCommandArgs),
-    /// Release jobs that were held after an internal error
+    /// Release jobs that are held after an internal error
     #[command(
         after_help = "`cospan show` says why a job is held.\n\nExample:\n  cospan release 17"
     )]
     Release(JobCommandArgs),
     /// Change the priority of jobs
     Priority(PriorityArgs),
-    /// List possible starts of a job, if it were reserved
+    /// List when a job could start with a reservation
     Slots(SlotsArgs),
     /// Show, create, change and cancel reservations
     #[command(subcommand)]
     Reservation(ReservationCommand),
-    /// Show sites and steer them
+    /// Add, show and operate sites
     #[command(subcommand)]
     Site(SiteSubcommand),
     /// Register input files by logical names
     #[command(subcommand)]
     File(FileSubcommand),
-    /// Show the store and export it
+    /// Show, check, export and import the store
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Make, list and remove the keys that open the server
+    /// Create, list and remove keys for the server, and set their roles
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Check an installation and collect what is needed to help
+    /// Check an installation and collect a support bundle
     Doctor(DoctorArgs),
     /// Check and show the configuration
     #[command(subcommand)]

@@ -9,18 +9,18 @@ use cospan_api::v1::Length;
 /// `chaos ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChaosCommand {
-    /// Inject faults into the calls of a running server to its sites, to rehearse failures
+    /// Inject faults into a running server's calls to its sites, to rehearse failures
     #[command(after_help = "\
 The server's configuration must allow it (allowed = true in [chaos]), and the key must have the
 role chaos (`cospan key grant NAME --role chaos`). Faults are what any site may do to its callers:
-requests and replies lost, late, doubled, refused. They end by themselves when the time is over,
-with `cospan chaos stop`, and with the server's process. Jobs stay as safe as they are without.
+lose, delay, repeat or refuse requests and replies. They end when their time is over, at `cospan
+chaos stop`, or when the server stops. Jobs stay as safe as they are without faults.
 
 Examples:
   cospan chaos inject plan.toml --dry-run
   cospan chaos inject plan.toml --for 10m")]
     Inject(ChaosInjectArgs),
-    /// Show if faults may be injected, and which are
+    /// Show whether faults may be injected, and which are active
     #[command(after_help = "Example:\n  cospan chaos status")]
     Status,
     /// End all injected faults at once, and report
@@ -28,7 +28,7 @@ Examples:
     Stop,
     /// Report the injected faults and their effects on the control plane
     #[command(after_help = "\
-Tells of the rehearsal that runs, or of the latest one since the server's start.
+Reports on the running rehearsal, or on the latest since the server started.
 
 Example:
   cospan chaos report -o json")]
@@ -40,7 +40,7 @@ Example:
 pub(crate) struct ChaosInjectArgs {
     /// The plan (TOML); `-` for standard input.
     pub(crate) plan: PathBuf,
-    /// Length of the rehearsal; takes precedence over the plan's own value.
+    /// Length of the rehearsal; overrides the plan's own.
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) lasting: Option<Length>,
     /// Only show what would run.

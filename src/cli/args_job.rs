@@ -16,18 +16,18 @@ use cospan_client::JobFilter;
 /// `submit`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A file may be TOML, JSON or YAML, told by its name or content; `-` reads standard input. A JSON or
-YAML file may hold a list of jobs. Several jobs are accepted all together or not at all.
+A job file is TOML, JSON or YAML, recognized by its name or content; `-` reads standard input. JSON
+and YAML files may hold a list of jobs. Several jobs are accepted all together or not at all.
 
-A component that fails has the whole job restarted; with restart_scope = \"component\" in the file,
-it is restarted alone while the others go on. The keys of a file are in docs/src/guide/job-files.md.
+If the program of a component fails, the job fails; with max_retries in the file, the whole job
+starts over, and with restart_scope = \"component\" only that component, while the others go on. All
+keys of a file are in docs/src/guide/job-files.md.
 
-A file that begins with `#!` is a batch script of Slurm: its #SBATCH lines are read as sbatch reads
-them, and what cannot be had is refused by name. See docs/src/guide/sbatch.md.
+A file that begins with `#!` is a Slurm batch script: Cospan reads its #SBATCH lines as sbatch does,
+and names each option that it refuses. See docs/src/guide/sbatch.md.
 
-Without a file, what stands behind `--` is a command that each component runs: an absolute path at
-its site, a name that is looked up in PATH there, or a relative path of a file here, like ./run.sh,
-which is uploaded.
+Without a file, each component runs the command after `--`: an absolute path at its site, a name in
+PATH there, or a relative path like ./run.sh to a file here, which is uploaded.
 
 Examples:
   cospan submit job.toml
@@ -42,13 +42,13 @@ pub(crate) struct SubmitArgs {
     /// Job files or batch scripts; `-` for standard input.
     #[arg(required_unless_present = "words", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Arguments of a batch script; without a file, a command and its arguments.
+    /// Arguments of a batch script, or without a file a command and its arguments.
     #[arg(last = true, value_name = "COMMAND OR ARGUMENT")]
     pub(crate) words: Vec<String>,
     /// The job, if there is no file.
     #[command(flatten)]
     pub(crate) line: CommandLineJobArgs,
-    /// Have the server check the jobs and say where they would go now, but submit nothing.
+    /// Check the jobs and show where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Wait until all jobs have ended; the exit code says how.
@@ -59,10 +59,10 @@ pub(crate) struct SubmitArgs {
     pub(crate) timeout: Option<Length>,
     /// Reserve a start for each job, or refuse it: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
     /// Without a zone it is local time. Replaces `[reservation]` in the job file; components with
-    /// `start_after` begin as much later.
+    /// `start_after` begin that much later.
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// With --start: the latest start, as a length of time after the earliest.
+    /// With --start: the latest start, how long after the earliest.
     #[arg(long, requires = "start", value_name = "DURATION")]
     pub(crate) within: Option<Length>,
     /// Reserve a start for each job, or not: `if-needed` claims idle processors first, and asks
@@ -70,7 +70,7 @@ pub(crate) struct SubmitArgs {
     /// `[reservation]`.
     #[arg(long, value_enum, conflicts_with = "reservation", value_name = "WHEN")]
     pub(crate) reserve: Option<Wanted>,
-    /// With --reserve if-needed: time of failed claims before sites are asked. [default: 10m, or
+    /// With --reserve if-needed: how long claims may fail before sites are asked. [default: 10m, or
     /// half the time until the latest start]
     #[arg(long, requires = "reserve", value_name = "DURATION")]
     pub(crate) reserve_after: Option<Length>,
@@ -78,15 +78,15 @@ pub(crate) struct SubmitArgs {
     /// Replaces `[reservation]` in the job file.
     #[arg(long, conflicts_with = "start", value_name = "NAME")]
     pub(crate) reservation: Option<ReservationName>,
-    /// Accept a job although no known site could ever hold it.
+    /// Accept a job even if no known site could ever hold it.
     #[arg(long)]
     pub(crate) allow_unplaceable: bool,
-    /// Refuse a job that names a site which accepts no jobs now, instead of letting it wait for
-    /// that site.
+    /// Refuse a job that names a site which accepts no jobs now, instead of waiting for that site.
     #[arg(long)]
     pub(crate) refuse_closed: bool,
-    /// Your name for this submission: repeating it with the same jobs gives the same jobs back
-    /// instead of new ones. [default: a random one, so that a lost answer never makes a second job]
+    /// A name for this submission: submitting the same jobs again under it returns the first ones,
+    /// and makes no new ones. [default: a random one, so that a lost answer never makes a second
+    /// job]
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
@@ -153,7 +153,7 @@ pub(crate) struct ListArgs {
 /// `report`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A row for each job, by number, archived jobs included. Times are RFC 3339, lengths are in
+Writes one row for each job, by number, archived jobs included. Times are RFC 3339, durations are in
 milliseconds; what is not known yet is empty.
 
   placement_time     in the placement queue, at its latest visit (total_: all visits)
@@ -163,7 +163,7 @@ milliseconds; what is not known yet is empty.
   start_delay        latest estimated start less the first
   gained_time        latest placement to claim
   gained_processor   of rounds that started: processors x time from placement to the
-                     claim, less what was held in between and given back
+                     claim, less what was claimed in between and given back
   wasted_processor   processors x time held without running, also in rounds that failed
   execution_time     start to the end of the last payload
   response_time      submission to end
@@ -184,7 +184,7 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Shows where each component is, what it waits for, the job's history, and who did what to it.
-A sweep as a whole (group:ID) is shown by how many of its runs are in which state.
+For a sweep as a whole (group:ID), it shows how many runs are in each state.
 
 Examples:
   cospan show last
@@ -202,10 +202,11 @@ pub(crate) struct ShowArgs {
 /// `explain`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For a waiting job: every site, and what keeps the job from it. For a placed job: why there.
+For a waiting job, lists every site and what keeps the job from it; for a placed job, says why it
+went there.
 
-Many verdicts are summed up, those of one code together; `-o json` gives each, and so does --limit,
-page by page.
+Where there are many verdicts, it sums up those with the same code; `-o json` lists each, and so
+does --limit, page by page.
 
 Examples:
   cospan explain last
@@ -225,8 +226,8 @@ pub(crate) struct ExplainArgs {
 /// `map`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sites as points, the job at the origin: to the right what a site lacks, upwards what the job's
-input costs there. The nearest that has room is chosen. For jobs under the policy mrs.
+Draws sites as points, with the job at the origin: x is what a site lacks, y what the job's input
+costs there. The nearest site that has room is chosen. Only for jobs under the policy mrs.
 
 Examples:
   cospan map last
@@ -244,9 +245,9 @@ pub(crate) struct VirtualMapArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit code: 0 all finished, 1 one failed, 5 one was cancelled (and none failed), 6 timed out.
-Of more than ten jobs together one line says how far they are; which of them failed, and what those
-printed last, is said at the end.
-Waiting changes nothing: interrupt it and wait again as you like.
+For more than ten jobs, one line shows the progress of all; at the end come those that failed, with
+what they printed last.
+Waiting changes nothing: interrupt it and wait again whenever you like.
 
 Examples:
   cospan wait last
@@ -268,10 +269,10 @@ pub(crate) struct WaitArgs {
 /// `logs`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What payloads printed to standard output is printed there, what they printed to standard error
-comes behind it on standard error, with `stderr` in front of each line. Without --component every
-component is printed; each line has its component's name in front if there are several, and the
-number of its job if several jobs are named. One stream of one component is printed as it is.
+Prints the standard output of payloads to standard output, then their standard error to standard
+error, with `stderr` in front of each line. Without --component it prints all components. A line
+begins with the name of its component if there are several, and with the number of its job if
+several jobs are named. One stream of one component is printed unchanged.
 
 Examples:
   cospan logs last
@@ -318,9 +319,9 @@ impl StreamArg {
 /// `output`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each file is put below DIRECTORY/COMPONENT/, whole or not at all; of several jobs below
-DIRECTORY/job-ID/COMPONENT/. A file that is there already and is another one is left as it is, and
-the command ends with exit code 2, unless --overwrite is given.
+Puts each file below DIRECTORY/COMPONENT/, for several jobs below DIRECTORY/job-ID/COMPONENT/, whole
+or not at all. Without --overwrite, a different file that is already there stays as it is, and the
+exit code is 2. Sites delete outputs that nobody fetched after store.keep_attempts (default 7d).
 
 Examples:
   cospan output last
@@ -336,7 +337,7 @@ pub(crate) struct OutputArgs {
     /// Only outputs of this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
-    /// Replace files that are there already.
+    /// Replace files that are already there.
     #[arg(long, visible_alias = "replace")]
     pub(crate) overwrite: bool,
 }
@@ -344,8 +345,8 @@ pub(crate) struct OutputArgs {
 /// `cancel`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What runs is ended; jobs that have ended already are left as they are. Cancelled jobs can be shown,
-but not continued.
+Ends what runs; jobs that have already ended stay as they are. A cancelled job can be shown, but not
+continued.
 
 Examples:
   cospan cancel 12
@@ -366,8 +367,8 @@ pub(crate) struct CancelArgs {
     /// With --all: only jobs submitted with this key.
     #[arg(long, requires = "all", value_name = "KEY-NAME")]
     pub(crate) owner: Option<String>,
-    /// Abandon components that may still run at sites that do not answer or left the configuration;
-    /// they are ended if such a site ever answers again.
+    /// Abandon components at sites that do not answer or left the configuration. They may still run
+    /// there, and are ended if the site ever answers again.
     #[arg(long)]
     pub(crate) abandon: bool,
 }

@@ -15,13 +15,13 @@ pub(crate) struct CommandLineJobArgs {
     #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "files",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processors: Option<u32>,
-    /// Number of components that run the command; they start together. [default: 1, or one for each
+    /// Number of components that run the command. They start together. [default: 1, or one for each
     /// --site]
     #[arg(long, value_name = "NUMBER", conflicts_with = "files",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) components: Option<u32>,
-    /// The site to run at; several, separated by commas, for a component at each. [default: the
-    /// policy chooses]
+    /// The site to run at, or several, separated by commas: one component runs at each. [default:
+    /// the policy chooses]
     #[arg(
         long,
         value_name = "SITES",
@@ -29,14 +29,14 @@ pub(crate) struct CommandLineJobArgs {
         conflicts_with = "files"
     )]
     pub(crate) site: Vec<SiteName>,
-    /// A file that every component finds in its work directory: a file of this machine, which is
-    /// uploaded, or the logical name of a registered file; may be given again.
+    /// A file that every component finds in its work directory: a file on this machine, which is
+    /// uploaded, or the logical name of a registered file. Can be repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "files")]
     pub(crate) input: Vec<String>,
-    /// A file that each component leaves, for `cospan output`; may be given again.
+    /// A file that each component writes, for `cospan output`. Can be repeated.
     #[arg(long, value_name = "PATH", conflicts_with = "files")]
     pub(crate) result: Vec<RelPath>,
-    /// A variable of the job's environment; may be given again.
+    /// An environment variable of the job. Can be repeated.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files", value_parser = parse_variable)]
     pub(crate) env: Vec<(Arc<str>, Arc<str>)>,
     /// The job's name. [default: the name of the command]

@@ -13,9 +13,9 @@ use cospan_server::keys::Role;
 /// `quickstart`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It starts a server of its own with three sites below a new directory, runs a job on them, kills one
-site in the middle, and checks the outputs at the end. It takes less than a minute. Nothing is left
-running, also after Ctrl-C, unless --keep is given. Exit code 0 means that the outputs were right.
+Starts a server of its own with three sites below a new directory, runs a job on them, kills one
+site midway, and checks the outputs at the end. This takes less than a minute. Without --keep it
+leaves nothing running, even after Ctrl-C. Exit code 0 means that the outputs are right.
 
 Examples:
   cospan quickstart
@@ -29,7 +29,7 @@ pub(crate) struct QuickstartArgs {
     #[arg(long)]
     pub(crate) keep: bool,
     /// Run on two real clusters under Slurm, started on this machine (root, Debian); one of them
-    /// loses its controller in the middle.
+    /// loses its controller midway.
     #[arg(long, conflicts_with = "directory")]
     pub(crate) testbed: bool,
     /// Remove everything that `--testbed` made and installed, and do nothing else.
@@ -48,14 +48,14 @@ pub(crate) enum SiteSubcommand {
     List,
     /// Examine a cluster under Slurm and add it to the configuration
     Add(SiteAddArgs),
-    /// Examine a cluster under Slurm as the server sees it, with remedies for every problem
+    /// Examine a cluster under Slurm as the server sees it, with a remedy for every problem
     Check(SiteCheckArgs),
     /// Remove the files of ended attempts from a cluster under Slurm
     Clean(SiteCleanArgs),
     /// Show one site in full
     #[command(after_help = "\
-A site that promises processors for later is asked what is free when, and answers with all that
-runs there and is reserved.
+Asks a site that grants reservations what is free when; its answer counts all that runs there or is
+reserved.
 
 Examples:
   cospan site show delft
@@ -79,7 +79,8 @@ Examples:
     /// Place nothing there that would run during a maintenance window
     #[command(
         after_help = "Times are from now on (+2h), local (\"tomorrow 18:00\", \"2026-03-01 18:00\"), or \
-        RFC 3339 (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
+        RFC 3339 (2026-03-01T17:00:00Z).\nTo change a window, give the same --from again.\n\n\
+        Examples:\n  \
         cospan site maintenance delft --from +2h --until +6h\n  \
         cospan site maintenance delft --from '2026-03-01 06:00' --until '2026-03-01 18:00'"
     )]
@@ -92,7 +93,7 @@ Examples:
         /// End of the window.
         #[arg(long, value_name = "TIME")]
         until: Moment,
-        /// The reason, for whoever asks.
+        /// The reason, for users to see.
         #[arg(long, default_value = "")]
         reason: String,
     },
@@ -102,11 +103,11 @@ Examples:
     EndMaintenance {
         /// The site.
         site: String,
-        /// Begin of the window.
+        /// Start of the window.
         #[arg(long, value_name = "TIME")]
         from: Moment,
     },
-    /// Force a site to be usable, or unusable, for a while, in spite of its errors
+    /// Force a site to be usable or unusable for a while, whatever its errors
     #[command(after_help = "Example:\n  cospan site force delft usable --lasting 1h")]
     Force {
         /// The site.
@@ -114,7 +115,7 @@ Examples:
         /// The forced state.
         #[arg(value_enum)]
         verdict: ForcedStateArg,
-        /// Length of time.
+        /// Time for which the site stays forced.
         #[arg(long, value_name = "DURATION")]
         lasting: Length,
     },
@@ -137,7 +138,7 @@ pub(crate) enum ForcedStateArg {
 pub(crate) struct SiteShowArgs {
     /// The site.
     pub(crate) site: String,
-    /// Length of time for which the site is asked for free processors: 24h if left out
+    /// Time span to ask about, from now on. [default: 24h]
     #[arg(long, value_name = "LENGTH")]
     pub(crate) ahead: Option<Length>,
 }
@@ -161,10 +162,10 @@ pub(crate) enum FileSubcommand {
         /// The logical name of the file.
         name: String,
     },
-    /// Register a file that is at a site under a logical name
+    /// Give a file at a site a logical name
     #[command(after_help = "\
-The file is read once at its site to know its content. Registering the same content at another
-site under the same name adds a replica.
+The site reads the file once to learn its digest. Registering the same content at another site under
+the same name adds a replica.
 
 Example:
   cospan file add genome --site delft --path data/genome.fa")]
@@ -177,16 +178,16 @@ Example:
         /// Path of the file below the site's file directory.
         #[arg(long, value_name = "PATH")]
         path: String,
-        /// Allow the name to point to other content until now; jobs submitted before keep the old
-        /// content.
+        /// Give the name to this content even if it has other content now; jobs already submitted
+        /// keep the old content.
         #[arg(long)]
         replace: bool,
     },
-    /// Send a file of this machine to a site and register it under a logical name
+    /// Upload a file from this machine to a site and give it a logical name
     #[command(after_help = "\
-The file goes through the server, piece by piece: a cut connection, or a server that is started
-again, costs the last piece only, and so does starting the command again. What arrived is checked
-before it is registered. `cospan file remove` also deletes it at its site.
+The file goes through the server, piece by piece. A broken connection, a restart of the server or of
+this command costs only the last piece. The server checks the content before it registers the file.
+`cospan file remove` also deletes it at its site.
 
 Examples:
   cospan file upload mesh.nc
@@ -200,22 +201,21 @@ Examples:
         /// The site that is to have the file. [default: one that can hold it]
         #[arg(long)]
         site: Option<String>,
-        /// Allow the name to point to other content until now; jobs submitted before keep the old
-        /// content.
+        /// Give the name to this content even if it has other content now; jobs already submitted
+        /// keep the old content.
         #[arg(long)]
         replace: bool,
     },
     /// List incomplete uploads, or delete one
     #[command(after_help = "\
-An upload goes on where it stopped when `cospan file upload` or `submit` is started again with the
-same file. One that nobody goes on with is deleted after limits.keep_uploads.
+Run `cospan file upload` or `submit` again with the same file, and the upload goes on where it
+stopped. An upload that nobody continues is deleted after limits.keep_uploads.
 
 Examples:
   cospan file uploads
   cospan file uploads --give-up 7f3a")]
     Uploads {
-        /// Delete the bytes of this upload; the start of its id is enough if no other id begins
-        /// with it.
+        /// Delete this upload; the start of its id is enough if no other id begins with it.
         #[arg(long, value_name = "ID")]
         give_up: Option<String>,
     },
@@ -248,9 +248,9 @@ pub(crate) enum StoreCommand {
     },
     /// Fill an empty store from an export; the server must not run
     #[command(after_help = "\
-The new store belongs to a new control plane. It takes over what the export knows: attempts that
-run go on under their old tags. Whatever the old server did after the export is not touched, so
-stop that server for good before this one starts: both would run the jobs that wait.
+The new store belongs to a new control plane, which takes over all that the export knows: running
+attempts go on under their old tags. It touches nothing that the old server did later. Stop the old
+server for good before you start the new one, or both will run the waiting jobs.
 
 Example:
   cospan store import backup.cospan")]
@@ -261,12 +261,12 @@ Example:
     /// Read and check every record of the store; the server must not run
     #[command(after_help = "Example:\n  cospan store check")]
     Check,
-    /// Continue with a store that is lost, cut, or an older copy; the server must not run
+    /// Continue with a store that is lost, truncated, or an older copy; the server must not run
     #[command(after_help = "\
-Says what is missing, and gives it up: jobs that are not in the store are lost, and what was done
-for those that are is done again. The store goes on in a higher epoch, with job ids above all that
-may have been given out. Look for a newer copy first; `cospan store check` says what is missing and
-changes nothing.
+Says what is missing and gives it up: jobs that are not in the store are lost, and work for the
+others that the store does not know is done again. The store goes on in a higher epoch, with job ids
+above all that may have been given out. Look for a newer copy first; `cospan store check` says what
+is missing and changes nothing.
 
 Example:
   cospan store accept-loss")]
@@ -276,35 +276,36 @@ Example:
 /// `key ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a key; its secret is printed once
+    /// Create a key; its secret is printed once
     #[command(after_help = "\
-A key has one of four ranks, each of which may do all that those before it may: `reader` looks,
-`user` submits and steers its own jobs and files, `operator` steers sites, `administrator` reaches
-the jobs and files of every key. `chaos` and `priority` stand beside the rank.
+A key has one of four ranks, each with the rights of those before it: `reader` reads, `user` submits
+jobs and manages its own jobs and files, `operator` manages sites (drain, freeze, reset),
+`administrator` manages the jobs and files of every key, and the store. `chaos` and `priority` come
+on top of a rank.
 
 Examples:
   cospan key add alice
   cospan key add dashboard --role reader
   cospan key add drill --role chaos")]
     Add {
-        /// The name of the key: it owns the jobs submitted with it.
+        /// The name of the key, which owns the jobs submitted with it.
         name: String,
-        /// A role of the key; without a rank it is a user.
+        /// A role of the key; without a rank, the key is a user. Can be repeated.
         #[arg(long = "role", value_enum, value_name = "ROLE")]
         roles: Vec<RoleArg>,
     },
     /// List the keys by name
     #[command(after_help = "Example:\n  cospan key list")]
     List,
-    /// Give a key a role; the server notices when it next reads its keys
+    /// Give a key a role; it takes effect within server.key_refresh (default 250ms)
     #[command(after_help = "\
-A rank takes the place of the one that the key had, be it higher or lower.
+A rank replaces the one that the key has, whether higher or lower.
 
 Examples:
   cospan key grant alice --role operator
   cospan key grant alice --role chaos")]
     Grant(KeyRoleArgs),
-    /// Remove a role from a key; the server notices when it next reads its keys
+    /// Remove a role from a key; it takes effect within server.key_refresh (default 250ms)
     #[command(after_help = "Example:\n  cospan key revoke alice --role chaos")]
     Revoke(KeyRoleArgs),
     /// Remove a key; its jobs go on
@@ -328,17 +329,17 @@ pub(crate) struct KeyRoleArgs {
 /// A role of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleArg {
-    /// Read, and change nothing.
+    /// Only read.
     Reader,
-    /// Submit jobs and register files, and steer its own.
+    /// Also submit jobs, register files, and manage its own.
     User,
-    /// Also steer sites.
+    /// Also manage sites: drain, freeze, reset.
     Operator,
-    /// Access the jobs and files of every key, and the store.
+    /// Also manage the jobs and files of every key, and the store.
     Administrator,
     /// Inject faults on purpose.
     Chaos,
-    /// Give jobs any priority, whatever the rules of the configuration.
+    /// Give jobs any priority, whatever the configured rules say.
     Priority,
 }
 
@@ -359,8 +360,8 @@ impl RoleArg {
 /// `doctor`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Checks what usually goes wrong, and says what to do. The bundle holds versions, configuration,
-sites, metrics and checks, and no secrets: read it before you send it to anybody.
+Checks what usually goes wrong, and says what to do. The bundle contains versions, configuration,
+sites, metrics and checks, but no secrets. Read it before you send it to anybody.
 
 Examples:
   cospan doctor

@@ -13,8 +13,8 @@ use cospan_api::v1::time::Moment;
 /// `slots`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sites that promise starts are asked what they have free; nothing is reserved. A start that is shown
-would be granted now to `cospan submit --start`, to one who asks before another does.
+Asks the sites that grant reservations what is free; nothing is reserved. `cospan submit --start`
+gets a start that is shown here unless somebody else takes it first.
 
 Examples:
   cospan slots --processors 300 --for 4h
@@ -33,13 +33,13 @@ pub(crate) struct SlotsArgs {
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// The latest start, as a length of time after the earliest. [default: 7d]
+    /// The latest start: how long after the earliest. [default: 7d]
     #[arg(long, value_name = "DURATION")]
     pub(crate) within: Option<Length>,
     /// Only this site.
     #[arg(long)]
     pub(crate) site: Option<String>,
-    /// Most windows of each site. [default: 20]
+    /// Most windows to show for each site. [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: Option<u32>,
 }
@@ -70,18 +70,18 @@ impl FromStr for ReservationTarget {
 pub(crate) struct ReservationCreateArgs {
     /// The name by which jobs refer to the reservation.
     pub(crate) name: ReservationName,
-    /// The sites that are to reserve, all for the same time or none, each optionally with its
-    /// processors.
+    /// The sites of the reservation, each optionally with its processors. All reserve for the same
+    /// time, or none does.
     #[arg(long, value_name = "SITE[=N]", num_args = 1.., value_delimiter = ',', required = true)]
     pub(crate) site: Vec<SiteProcessorsArg>,
-    /// Processors at each site that is named without a number, for all jobs that run in it at the
-    /// same time.
+    /// Processors at each site that is given without a number; all jobs that run at the same time
+    /// share them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processors: Option<u32>,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
-    /// The latest start, as a length of time after the earliest.
+    /// The latest start: how long after the earliest.
     #[arg(long, value_name = "DURATION")]
     pub(crate) within: Option<Length>,
     /// Length of the reservation.
@@ -90,7 +90,7 @@ pub(crate) struct ReservationCreateArgs {
     /// Keys whose jobs may use it. [default: all keys]
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
-    /// Longest distance between the starts at several sites. [default: 1m]
+    /// Longest time between the starts at several sites. [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub(crate) tolerance: Option<Length>,
 }
@@ -177,7 +177,7 @@ Examples:
     Create(ReservationCreateArgs),
     /// Move the end of a shared reservation to a later time
     #[command(after_help = "\
-It keeps its end until the site has agreed (exit code 3 if it does not).
+The end moves when the site agrees. If it refuses, the end stays (exit code 3).
 
 Examples:
   cospan reservation extend course-1 --for 30m
@@ -185,7 +185,7 @@ Examples:
     Extend {
         /// The name of the reservation.
         name: ReservationName,
-        /// Length of time by which the planned end is moved.
+        /// Time by which to extend the reservation.
         #[arg(
             long = "for",
             value_name = "DURATION",
@@ -198,7 +198,7 @@ Examples:
     },
     /// Change the keys whose jobs may use a shared reservation
     #[command(after_help = "\
-Jobs that run in it go on. Those that wait for it and may not use it any more fail.
+Running jobs go on. Waiting jobs that may no longer use it fail.
 
 Examples:
   cospan reservation allow course-1 --add carol --remove bob
@@ -207,8 +207,8 @@ Examples:
     Allow(ReservationAllowArgs),
     /// Cancel reservations; a job is then placed as others are
     #[command(after_help = "\
-`cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.
-Of a reservation that jobs share, those that run in it go on, and those that wait for it fail.
+To end the job as well, use `cospan cancel`. A job that has begun keeps its reservation until it
+ends. If you cancel a shared reservation, jobs that run in it go on, and jobs that wait for it fail.
 
 Examples:
   cospan reservation cancel 12
@@ -218,10 +218,10 @@ Examples:
         #[arg(required = true, value_name = "IDS OR NAME")]
         ids: ReservationTarget,
     },
-    /// Look for another start, and keep the reservation until one is found
+    /// Move a reservation; the old one stays until the new one is confirmed
     #[command(after_help = "\
-Sites are asked for the new start beside the old one, so they need room for both where these overlap.
-If it is not granted, the promise stays what it was (exit code 3).
+Sites reserve the new start beside the old one, so they need room for both where the two overlap.
+If they refuse, the old reservation stays (exit code 3).
 
 Example:
   cospan reservation move 12 --start 'tomorrow 14:00' --within 2h")]
@@ -231,7 +231,7 @@ Example:
         /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
         #[arg(long, value_name = "TIME")]
         start: Moment,
-        /// The latest start, as a length of time after the earliest.
+        /// The latest start: how long after the earliest.
         #[arg(long, value_name = "DURATION")]
         within: Option<Length>,
     },

@@ -13,17 +13,17 @@ use cospan_simulator::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, Workloa
 /// `simulate`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The control plane that runs is the one of `cospan serve`, with its journal, over simulated sites
-and under a simulated clock: a month takes seconds to minutes. The grid file lists sites, links,
-local users and failures; the chapter \"What if: simulating\" of the book describes it. Nothing
-outside of --to is written, and no server is needed.
+Runs the control plane of `cospan serve`, with its journal, over simulated sites and under a
+simulated clock: a month takes seconds to minutes. The grid file lists sites, links, local users and
+failures; the chapter \"What if: simulating\" of the book describes it. It needs no server, and
+writes only below --to.
 
---policy, --scheduler, --rerunnable and --load-scale take several values, separated by commas: all
-of them run on the same jobs, and each is compared with the first. With --seeds above 1 the
-comparison has confidence intervals of 95 %.
+--policy, --scheduler, --rerunnable and --load-scale take several values, separated by commas. All
+values run on the same jobs, and each is compared with the first. With --seeds above 1, comparisons
+have 95 % confidence intervals.
 
-It writes jobs.csv (a row a job), summary.json, figures/*.svg and report.html. The same options
-give the same jobs.csv, byte for byte.
+It writes jobs.csv (one row for each job), summary.json, figures/*.svg and report.html. The same
+options give the same jobs.csv, byte for byte.
 
 Examples:
   cospan simulate --example
@@ -45,7 +45,7 @@ pub(crate) struct SimulateArgs {
     /// The parameters that vary.
     #[command(flatten)]
     pub(crate) runs: SimulateRunArgs,
-    /// The folder for all files that are written; existing files of the same names are replaced.
+    /// The directory for all results; existing files of the same names are replaced.
     #[arg(long, value_name = "DIRECTORY", default_value = "simulation")]
     pub(crate) to: PathBuf,
 }
@@ -60,25 +60,25 @@ pub(crate) struct WorkloadArgs {
     /// A model of jobs instead of a log.
     #[arg(long, value_enum, requires = "jobs")]
     pub(crate) model: Option<JobModelArg>,
-    /// Number of jobs: of a model, or the first ones of a log. [default: all of the log]
+    /// Number of jobs: drawn from the model, or the first of the log. [default: all of the log]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(crate) jobs: Option<u32>,
-    /// The split of a job into components: none, a number of components, above:N for components of
-    /// at most N processors, or random for 1, 2 or 4.
+    /// Split of jobs into components: none, a number of components, above:N for components of at
+    /// most N processors, or random for 1, 2 or 4.
     #[arg(long, value_name = "HOW", default_value = "none")]
     pub(crate) split: SplitArg,
-    /// The origin of users' estimates of run times; a job ends at its estimate at the latest.
+    /// Where users' estimates of run times come from; a job ends at its estimate at the latest.
     #[arg(long, value_enum, default_value_t = EstimatesArg::AsGiven)]
     pub(crate) estimates: EstimatesArg,
-    /// Factor for all estimates, above 0, at most 100: users' knowledge of their jobs becomes worse
-    /// by this much.
+    /// Multiply all estimates by this factor, above 0 and at most 100, as if users knew less about
+    /// their jobs.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_factor)]
     pub(crate) estimates_times: f64,
     /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) input: Vec<LogicalName>,
-    /// Sizes of files, separated by commas, instead of --input: each job reads a file that no other
-    /// job reads, with a size that it draws.
+    /// Instead of --input: sizes of files, separated by commas. Each job draws one, and reads a
+    /// file of that size that no other job reads.
     #[arg(
         long,
         value_name = "SIZES",
@@ -86,19 +86,20 @@ pub(crate) struct WorkloadArgs {
         conflicts_with = "input"
     )]
     pub(crate) input_size: Vec<Size>,
-    /// With --input-size: the number of sites where each file lies, drawn for each.
+    /// With --input-size: how many sites, drawn at random, have each file.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "input_size",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) replicas: u32,
-    /// Slowdown of a job for each further site that it combines: with 0.2 it runs 1.4 times as long
-    /// at three sites. If the slowest link between them carries a third of the fastest of the grid,
-    /// the share is three times as large. Users' estimates grow to the worst.
+    /// Slowdown of a job for each site beyond the first: with 0.2 it runs 1.4 times as long at
+    /// three sites. If the slowest link between its sites has a third of the bandwidth of the
+    /// grid's fastest link, the slowdown is three times as large. Users' estimates grow to the
+    /// worst case.
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
     pub(crate) slowdown: f64,
     /// Priorities, separated by commas; each job draws one. [default: low]
     #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
     pub(crate) priority: Vec<JobPriorityArg>,
-    /// The treatment of a line of a log that cannot be used, and of a job that has no room.
+    /// Treatment of log lines that cannot be used, and of jobs that have no room.
     #[arg(long, value_enum, default_value_t = BadInputArg::Skip)]
     pub(crate) on_bad: BadInputArg,
     /// Poisson only: mean time between submissions.
@@ -125,21 +126,20 @@ pub(crate) struct WorkloadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs")]
 pub(crate) struct SimulateRunArgs {
-    /// Placement policies; also the rivals that mrs was compared with in its publication, which no
-    /// server has: rival-backfill, rival-replication and rival-replication-cancel; and FlexCo's own
-    /// model without the control plane: flexco-rigid, flexco-shift and flexco-remap. [default: as
+    /// Placement policies. Simulations have more than servers: the rivals of mrs in its publication
+    /// (rival-backfill, rival-replication and rival-replication-cancel), and FlexCo's own model
+    /// without the control plane (flexco-rigid, flexco-shift and flexco-remap). [default: as
     /// configured, else worst-fit]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policy: Vec<PolicyName>,
-    /// Let policies that can split a job themselves do so, also mrs; otherwise each job has the
-    /// components of --split wherever its policy can place those.
+    /// Let policies that can split jobs do so, mrs included. Otherwise each job has the components
+    /// of --split wherever its policy can place those.
     #[arg(long)]
     pub(crate) flexible: bool,
-    /// The scheduling of the batch systems of all sites. [default: as the grid file says]
+    /// The scheduler of the batch systems at all sites. [default: as the grid file says]
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scheduler: Vec<SchedulerArg>,
-    /// The treatment of jobs whose site failed after they had begun: yes places them again; with
-    /// no, they fail.
+    /// Place jobs again whose site fails after they begin (yes), or let them fail (no).
     #[arg(
         long,
         value_enum,
@@ -148,7 +148,7 @@ pub(crate) struct SimulateRunArgs {
         default_value = "yes"
     )]
     pub(crate) rerunnable: Vec<YesNoArg>,
-    /// Divide the times between submissions: 2 doubles the load (0.001 to 1000).
+    /// Divide the times between submissions by this: 2 doubles the load (0.001 to 1000).
     #[arg(
         long,
         value_name = "FACTORS",
@@ -156,22 +156,22 @@ pub(crate) struct SimulateRunArgs {
         default_value = "1"
     )]
     pub(crate) load_scale: Vec<f64>,
-    /// Longest time that the middleware takes from the start of a batch job until its component is
-    /// ready, drawn evenly for each.
+    /// Longest time from the start of a batch job until its component is ready, drawn uniformly for
+    /// each.
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub(crate) launch: Length,
-    /// The first seed of everything that is drawn.
+    /// The first seed of all random draws.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Number of seeds, from the first on.
     #[arg(long, value_name = "NUMBER", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) seeds: u32,
-    /// Simulated time at which to end, from the start, even if jobs still run. [default: when all
-    /// jobs have ended, a year after the last submission at the latest]
+    /// End after this much simulated time, even if jobs still run. [default: when all jobs have
+    /// ended, a year after the last submission at the latest]
     #[arg(long, value_name = "DURATION")]
     pub(crate) until: Option<Length>,
-    /// Number of runs at the same time. [default: the processors of this machine]
+    /// Number of runs in parallel. [default: the processors of this machine]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) at_once: Option<u32>,
 }
@@ -199,7 +199,7 @@ fn parse_factor(text: &str) -> Result<f64, String> {
 pub(crate) enum JobModelArg {
     /// Lublin and Feitelson: arrivals by day and night, sizes and run times of real machines.
     Lublin,
-    /// Poisson arrivals, sizes and run times drawn evenly.
+    /// Poisson arrivals; sizes and run times drawn uniformly.
     Poisson,
 }
 
@@ -219,16 +219,16 @@ pub(crate) enum EstimatesArg {
 pub(crate) enum BadInputArg {
     /// Leave it out, count it, and report it.
     Skip,
-    /// End at the first one.
+    /// Stop at the first one.
     Refuse,
 }
 
 /// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum YesNoArg {
-    /// It is.
+    /// Place them again.
     Yes,
-    /// It is not.
+    /// Let them fail.
     No,
 }
 
@@ -237,9 +237,9 @@ pub(crate) enum YesNoArg {
 pub(crate) enum SchedulerArg {
     /// First come, first served.
     Fcfs,
-    /// Later jobs may overtake if the first in the queue does not wait longer for it.
+    /// EASY backfilling: later jobs may overtake unless that delays the first in the queue.
     Easy,
-    /// Later jobs may overtake if no job waits longer for it.
+    /// Conservative backfilling: later jobs may overtake unless that delays any job before them.
     Conservative,
 }
 

@@ -209,7 +209,7 @@ impl CommandContext {
         if runs.is_empty() {
             return Err(CliError::usage_error(
                 format!("no sweep begins with job {group}, or its runs are archived"),
-                "`cospan show ID` tells of a job's sweep; `cospan report --group` knows archived runs",
+                "`cospan show ID` names a job's sweep; `cospan report --group` has archived runs",
             ));
         }
         Ok(runs)
@@ -223,7 +223,7 @@ impl CommandContext {
         match self.resolve_ids(client, ids)?.as_slice() {
             [id] => Ok(*id),
             ids => Err(CliError::usage_error(
-                format!("{} jobs are meant, but this command takes one", ids.len()),
+                format!("this command takes one job, not {}", ids.len()),
                 "name one job",
             )),
         }

@@ -168,7 +168,7 @@ impl DemoSites for LocalSites {
 }
 
 const CONFIG_HEAD: &str = "\
-# Made by `cospan quickstart`: three clusters that are played by this machine.
+# Made by `cospan quickstart`: three clusters, played by this machine.
 # `cospan config show` prints every setting with its value.
 ";
 
@@ -178,13 +178,13 @@ const CONFIG_SETTINGS: &str = "
 [sites]
 # Ask each site twice a second what it is doing.
 poll_interval = \"500ms\"
-# A site that does not answer for so long is unreachable.
+# A site that does not answer for this long is unreachable.
 unreachable_after = \"2s\"
 # One error makes a site unusable, until a probe finds it well.
 site_error_threshold = 1
 probe_interval = \"15s\"
-# One site of three that dies is a dead site. Two within this time would mean
-# that it is us who are cut off, and nothing would be charged or moved.
+# If one site of three falls silent, that site is dead. If two do within this
+# time, we are the ones cut off, and nothing is charged or moved.
 isolation_window = \"2s\"
 ";
 

@@ -265,7 +265,7 @@ impl QuickstartRun<'_> {
         };
         format!(
             "\n{first}\n\nNext:\n  \
-               cd {directory}\n  \
+               cd {directory}   # has everything; remove it when you are done\n  \
                cospan=\"{program} --config cospan.toml\"\n  \
                mv {dead}.dead sites/{dead}   # {dead} returns{serve}\n  \
                $cospan site list\n  \

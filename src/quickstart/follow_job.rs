@@ -248,12 +248,12 @@ fn describe_event(event: &EventReport, job: &JobReport) -> Option<String> {
         "RoundAborted" => format!("the round is given up: {detail}"),
         "AttemptEnded" => match event.state.as_deref() {
             Some("killed") => format!("{name} is ended, so that nothing runs twice"),
-            Some("abandoned") => format!("{name} is given up: its site is gone"),
+            Some("abandoned") => format!("{name} is abandoned: its site is gone"),
             Some("succeeded") => format!("{name} succeeded"),
             Some(other) => format!("{name}: {other}"),
             None => return None,
         },
-        "JobRequeued" => "the job is back in its queue, and will be placed anew".into(),
+        "JobRequeued" => "the job is back in its queue, and will be placed again".into(),
         "JobFinished" => good("the job has finished"),
         _ => return None,
     })

@@ -126,7 +126,7 @@ impl QuickstartRun<'_> {
                 let silent = site.age_ms.unwrap_or_default() as f64 / 1_000.0;
                 let text = format!("{victim} was last heard {silent:.1} s ago");
                 self.teller
-                    .show_progress(&text, "waiting whether it answers again")?;
+                    .show_progress(&text, "waiting to see whether it answers again")?;
             } else {
                 follow.show_transfers(&mut self.teller)?;
             }

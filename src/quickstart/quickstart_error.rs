@@ -37,9 +37,9 @@ pub enum QuickstartError {
     },
     #[error("the job ended as {state}: {reason}")]
     JobEnded { state: String, reason: String },
-    #[error("the demonstration's job is refused: {0}")]
+    #[error("the quickstart's job is refused: {0}")]
     Job(#[from] cospan_api::v1::ParseError),
-    #[error("a name of the demonstration is refused: {0}")]
+    #[error("a name of the quickstart is refused: {0}")]
     Name(#[from] cospan_domain::ids::IdentifierError),
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -47,7 +47,7 @@ pub enum QuickstartError {
     Key(#[from] KeyError),
     #[error("cannot listen for signals: {0}")]
     Signals(std::io::Error),
-    #[error("cannot look at the processes of this machine: {0}")]
+    #[error("cannot examine the processes of this machine: {0}")]
     Processes(std::io::Error),
     /// Our output cannot be written.
     #[error("cannot write: {0}")]

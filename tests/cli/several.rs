@@ -172,7 +172,7 @@ fn a_directory_is_fetched_whole_with_its_links_beside_what_is_there() {
     let said = stdout(&fetched);
     // Whole is what it was when its site read it, and the report says something else.
     assert_eq!(code(&fetched), 4, "{said}");
-    assert!(said.contains("not what the site had"), "{said}");
+    assert!(said.contains("differs from what the site had"), "{said}");
     let at = |name: &str| home.path().join("out/solver/result.txt").join(name);
     assert_eq!(std::fs::read_to_string(at("latest")).unwrap(), "42\n");
     assert_eq!(std::fs::read_link(at("latest")).unwrap(), Path::new("d/x"));

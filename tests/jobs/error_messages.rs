@@ -67,7 +67,7 @@ fn a_job_that_waits_or_ran_is_told_of_by_the_names_of_its_components() {
     scene.must(&["submit", "--allow-unplaceable", &wide]);
     has(
         &scene.must(&["explain", "3"]),
-        &["does not fit then either: component solver"],
+        &["all our components have ended: component solver"],
     );
     let waiting = scene.must(&["show", "2"]);
     assert!(

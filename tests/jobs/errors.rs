@@ -110,7 +110,7 @@ fn a_fixed_job_is_refused_or_waits_whatever_closes_its_site() {
         (
             "s3",
             "unusable",
-            "the site is out of use after errors in a row",
+            "the site is unusable after errors in a row",
         ),
         ("s4", "frozen", "the site is frozen"),
         ("s5", "unreachable", "the site does not answer"),

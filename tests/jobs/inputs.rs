@@ -49,7 +49,7 @@ fn an_input_that_changed_in_place_is_refused_until_it_is_registered_anew() {
     scene.must(&["wait", "2"]);
     assert_eq!(scene.must(&["logs", "2"]), "new\n");
     fs::write(&mesh, "newer\n").unwrap();
-    has(&scene.must(&again), &["job 2 had been submitted already"]);
+    has(&scene.must(&again), &["job 2 already submitted"]);
     scene.refused(&["submit", &job], 3, &told);
 
     // Written again as it was, it is what was registered.

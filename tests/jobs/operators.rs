@@ -125,7 +125,7 @@ fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
     };
     hang_up(&scene);
     until("it says so", || {
-        log(&scene).contains("the configuration is as it was")
+        log(&scene).contains("the configuration has not changed")
     });
     let file = scene.environment.config();
     let text = std::fs::read_to_string(&file).unwrap();
@@ -133,7 +133,7 @@ fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
     std::fs::write(&file, changed).unwrap();
     hang_up(&scene);
     until("it says so", || {
-        log(&scene).contains("restart to take it over")
+        log(&scene).contains("restart the server to apply it")
     });
     std::fs::write(&file, format!("{text}\nnonsense = 1\n")).unwrap();
     hang_up(&scene);
@@ -141,7 +141,7 @@ fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
         log(&scene).contains("the configuration has problems")
     });
     assert!(scene.server.exit_status().unwrap().is_none());
-    has(&log(&scene), &["SIGHUP: keys read anew"]);
+    has(&log(&scene), &["SIGHUP: keys reloaded"]);
     scene.server.kill().unwrap();
 }
 
@@ -156,11 +156,11 @@ fn of_a_dead_server_doctor_says_what_it_looked_at() {
         &said,
         &[
             "no server runs with",
-            "nothing keeps a server from it",
+            "a server can open it",
             "cospan serve",
         ],
     );
-    assert!(!said.contains("`cospan doctor` looks closer"), "{said}");
+    assert!(!said.contains("`cospan doctor` finds out more"), "{said}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Keys<'_> {
 
 fn is_refused((exit, said): &(i32, String)) -> bool {
     let words = [
-        "has not the role",
+        "lacks the role",
         "there is no job",
         "not found",
         "there is no file",

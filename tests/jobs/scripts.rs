@@ -143,7 +143,7 @@ fn what_a_script_asks_for_in_vain_is_refused_with_its_line_or_noted() {
     scene.refused(
         &["submit", &toml, "--", "x"],
         2,
-        &["belong to one script alone"],
+        &["are for a single script"],
     );
     scene.server.kill().unwrap();
 }

@@ -183,7 +183,7 @@ fn what_arrives_otherwise_than_announced_is_never_a_file() {
     assert_eq!(code(api.upload(id(&begun)).unwrap_err()), "C3001");
     assert!(at_sites(&scene).is_empty());
     scene.refused(&["file", "show", "mesh"], 3, &["there is no file"]);
-    scene.refused(&["file", "upload", "/"], 2, &["is no file", "tar"]);
+    scene.refused(&["file", "upload", "/"], 2, &["is no regular file", "tar"]);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn an_upload_that_is_not_whole_is_listed_until_given_up() {
     let scene = scene(1);
     has(
         &scene.must(&["file", "uploads"]),
-        &["no upload is unfinished"],
+        &["no incomplete uploads"],
     );
     let api = admin(&scene);
     let begun = api.begin_upload(&announced("mesh", b"a mesh")).unwrap();
@@ -283,6 +283,6 @@ fn an_upload_that_is_not_whole_is_listed_until_given_up() {
     scene.refused(
         &["file", "uploads", "--give-up", id(&begun)],
         2,
-        &["there is no upload"],
+        &["there is no incomplete upload"],
     );
 }

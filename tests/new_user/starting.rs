@@ -48,7 +48,7 @@ fn a_server_in_the_background_is_started_once_and_stopped_once() {
         "{sites}"
     );
     let second = user.must(&format!("{CONFIG}cospan serve --background"));
-    assert!(second.contains("runs here already"), "{second}");
+    assert!(second.contains("already runs here"), "{second}");
     let address = |said: &str| said.split(" at ").nth(1).unwrap().to_owned();
     assert_eq!(address(&first), address(&second));
     user.must(&format!("{CONFIG}cospan stop"));

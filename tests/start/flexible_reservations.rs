@@ -38,7 +38,7 @@ fn a_flexible_job_is_divided_promised_and_runs_across_a_kill() {
     let tried = client(&environment, &["submit", "--dry-run", &file]);
     let said = String::from_utf8_lossy(&tried.stdout).into_owned();
     assert!(
-        said.contains("sites would promise it a start at") && said.contains(divided),
+        said.contains("sites would reserve a start for it at") && said.contains(divided),
         "{said}"
     );
 

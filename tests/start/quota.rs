@@ -104,7 +104,7 @@ fn users_reserve_no_more_than_their_share_and_operators_what_they_like() {
         "{told}"
     );
     assert!(
-        told.contains("the earliest start that would be granted"),
+        told.contains("the earliest start that it could get"),
         "{told}"
     );
 

@@ -65,7 +65,7 @@ fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
     assert_eq!(state(&server, 2)["state"], "claims-first");
     // Its site may take a moment to say that it does not fit.
     until("it waits, and is said to be promised a start later", || {
-        let later = "sites are asked to promise it a start from";
+        let later = "sites are asked for a reservation with a start from";
         state(&server, 2)["asks_at"].is_string() && explained(&server, 2).contains(later)
     });
 
@@ -141,7 +141,7 @@ fn a_job_that_would_ask_too_late_is_refused_with_the_remedy() {
     let refused = client(&environment, &late);
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && told.contains("nobody would be asked; lower it"),
+        !refused.status.success() && told.contains("no site would be asked; lower it"),
         "{told}"
     );
     let refused = client(&environment, &["submit", &file, "--reserve", "always"]);

@@ -94,7 +94,7 @@ fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
     let (file, not_begun) = job_file(&environment, "second", 1);
     let refused = client(&environment, &["submit", &file, "--start", "in 5s"]);
     assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
-    assert!(told(&refused).contains("the earliest start that would be granted is"));
+    assert!(told(&refused).contains("the earliest start that it could get is"));
     assert!(
         job(&server, 2)["reservation"]["next"].is_string(),
         "{}",
@@ -282,7 +282,7 @@ fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
     );
     assert_eq!(kept.status.code(), Some(3), "{}", told(&kept));
     assert!(
-        told(&kept).contains("the promise stays as it was"),
+        told(&kept).contains("the old reservations stay"),
         "{}",
         told(&kept)
     );

@@ -99,7 +99,7 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     );
     let cancelled = ask(&environment, "reservation cancel course");
     assert!(
-        said(&cancelled).contains("processor hours"),
+        said(&cancelled).contains("processor-hours"),
         "{}",
         said(&cancelled)
     );

@@ -158,7 +158,7 @@ fn a_data_directory_in_memory_is_warned_of_at_start() {
     let memory = "data_directory = \"/dev/shm/cospan-test-never-made\"";
     // The start ends at the port, before anything is made.
     let _taken = std::net::TcpListener::bind(port(&environment)).unwrap();
-    let warning = "lies in memory: a power cut would take everything";
+    let warning = "is in memory: a power cut would lose everything";
     refused(
         &with_config(&environment, &[(&data, memory)], &["serve"]),
         &[warning, "in use"],

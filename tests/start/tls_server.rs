@@ -107,7 +107,7 @@ fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
         let stranger = ask(&environment, None, arguments);
         kept_out(
             &stranger,
-            &["nobody whom we trust has signed", "--ca-certificate"],
+            &["no trusted authority has signed", "--ca-certificate"],
         );
     }
     // The configuration names the wrong one; whoever asks names the right one.

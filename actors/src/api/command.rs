@@ -186,7 +186,7 @@ pub enum ApiRefusal {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
-    #[error("the control plane has as much to do as it can take; try again in {retry_after_s} s")]
+    #[error("the control plane is too busy; try again in {retry_after_s} s")]
     Busy { retry_after_s: u64 },
     #[error("{problem}; {remedy}")]
     NoRoom {
@@ -200,7 +200,7 @@ pub enum ApiRefusal {
     ReadOnly(String),
     #[error("the control plane is stopping")]
     Stopping,
-    #[error("the site did not do it: {0}")]
+    #[error("the site did not carry it out: {0}")]
     Site(String),
     #[error("{problem}; {remedy}")]
     SiteRefused {

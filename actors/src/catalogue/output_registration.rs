@@ -76,7 +76,12 @@ async fn register_as_file(
     let found =
         found.map_err(|error| file_refusal::unreadable_file_refusal(&site, "an output", &error))?;
     if found.content != content {
-        error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
+        error!(
+            %site,
+            digest = %content.digest,
+            found = %found.content.digest,
+            "content is damaged"
+        );
         let text = format!("content {} at {site} is damaged", content.digest);
         return Err(ApiRefusal::Site(text));
     }

@@ -452,7 +452,10 @@ impl CoAllocator {
                 self.shared.clear_crash_suspect(job);
                 continue;
             }
-            error!(%job, "placing this job ends the co-allocator again and again; held");
+            error!(
+                %job,
+                "the co-allocator dies again and again when it places this job; the job is held"
+            );
             self.shunned.insert(job);
             // Not a future of this actor: it must outlive it.
             actix_rt::spawn(hold_until_durable(self.shared.clone(), job));

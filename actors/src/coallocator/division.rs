@@ -80,7 +80,7 @@ pub(crate) async fn preview_unsubmitted_division(
             })
         }
         Ok(JobCommand::LoseReservation { reason, .. }) => Err(reason.to_string()),
-        Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
+        Ok(_) | Err(_) => Err("the sites have no room for it now, or have not answered".into()),
     };
     Some(said)
 }

@@ -113,19 +113,19 @@ fn estimate_from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
             } => match waits.expected_start {
                 Some(at) => latest = latest.max(at),
                 None => {
-                    let why = "a site does not say when it starts what waits in its queue";
+                    let why = "a site gives no expected start for what waits in its queue";
                     return StartEstimate::Unknown(why.into());
                 }
             },
             AttemptState::AtGate { .. } => {}
             _ => {
                 return StartEstimate::Unknown(
-                    "not all of it waits in the queues of its sites".into(),
+                    "not all of its components wait in the queues of their sites".into(),
                 );
             }
         }
     }
-    let basis = "its sites expect to start the last of it then".into();
+    let basis = "its sites expect to start its last component then".into();
     StartEstimate::Within {
         from: now,
         until: latest,
@@ -161,14 +161,14 @@ fn estimate_from_queue_pace(shared: &SharedState, ahead: usize) -> StartEstimate
         .count();
     match estimate_wait(ahead, placed, PACE) {
         None => StartEstimate::Unknown(format!(
-            "{ahead} jobs are before it, and none was placed within the last hour"
+            "{ahead} jobs are ahead of it, and none was placed in the last hour"
         )),
         Some((least, most)) => StartEstimate::Within {
             from: now + least,
             until: now + most,
             basis: format!(
-                "{ahead} jobs are before it, and {placed} were placed within the last hour; from \
-                 half to twice as long as that takes"
+                "{ahead} jobs are ahead of it, and {placed} were placed in the last hour: half to \
+                 twice the time that they take at this pace"
             ),
         },
     }
@@ -192,9 +192,9 @@ fn estimate_waiter_start(
         waiter,
         now,
     ) {
-        Err(None) => StartEstimate::Unknown("too much is bound to end before it fits".into()),
+        Err(None) => StartEstimate::Unknown("too many components must end before it fits".into()),
         Err(Some(refusal)) => StartEstimate::Unknown(format!(
-            "whatever of ours is bound to end, it does not fit then either: {}",
+            "it does not fit even once all our components have ended: {}",
             refusal.describe_with_names(&spec.component_names(spec.components.len()))
         )),
         Ok(PlacementForecast { at, plan, ended }) => {
@@ -218,16 +218,17 @@ fn basis_text(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> Str
     let mut basis = match (later, ended) {
         (false, _) => "it fits now".to_owned(),
         (true, 0) => "it fits, and waits for its time".to_owned(),
+        (true, 1) => "it fits once one of our components ends, by its time limit".into(),
         (true, count) => {
-            format!("it fits when {count} component(s) of ours have ended by their limits")
+            format!("it fits once {count} of our components end, by their time limits")
         }
     };
     if ahead > 0 {
-        basis.push_str(&format!(", after {ahead} job(s) before it"));
+        basis.push_str(&format!(", after the {ahead} job(s) ahead of it"));
     }
     basis.push_str(&format!(
-        "; its input takes as long as links had it lately, and a claim {claim} at most; \
-         without local users who take more, or jobs that are more urgent"
+        "; assumes that transfers are as fast as lately, that a claim takes {claim} at most, and \
+         that neither local users nor more urgent jobs take more"
     ));
     basis
 }

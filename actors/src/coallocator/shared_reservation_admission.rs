@@ -169,7 +169,9 @@ impl CoAllocator {
         let group = view.joint_reservation_named(name, now);
         let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
-            return AdmissionDecision::Fail(format!("its reservation {name} is no more").into());
+            return AdmissionDecision::Fail(
+                format!("its reservation {name} no longer exists").into(),
+            );
         };
         if let Some(why) = reservation.exclusion_reason(&job.owner, now) {
             return AdmissionDecision::Fail(

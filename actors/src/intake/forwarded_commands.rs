@@ -265,9 +265,9 @@ fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobCommandOutcome {
         Err(JobRejection::Impossible(why)) => JobCommandOutcome::Refused(why.into()),
         Err(JobRejection::AlreadySo) => JobCommandOutcome::Unchanged("it is so already".into()),
         Err(JobRejection::Ended) => JobCommandOutcome::Unchanged("it has ended".into()),
-        Err(JobRejection::Stale) => {
-            JobCommandOutcome::Refused("not possible as it stands; see `cospan show`".into())
-        }
+        Err(JobRejection::Stale) => JobCommandOutcome::Refused(
+            "not possible in its present state; see `cospan show`".into(),
+        ),
     }
 }
 

@@ -121,11 +121,11 @@ impl KeyMemoryUsage {
             let bound = bounds.per_key.min(bounds.in_all);
             let takes = Bytes(more.bytes);
             let problem = format!(
-                "the {} jobs would take {takes} of memory, more than the {bound} that a key may have",
+                "the {} jobs would take {takes} of memory; one key may have {bound}",
                 more.jobs
             );
-            let remedy = "send fewer, smaller jobs, or have `limits.max_job_memory_per_key` and \
-                          `limits.max_job_memory` raised";
+            let remedy = "send fewer, smaller jobs, or ask for a higher \
+                          `limits.max_job_memory_per_key` and `limits.max_job_memory`";
             return Err(ApiRefusal::NeverRoom {
                 problem,
                 remedy: remedy.into(),
@@ -133,26 +133,26 @@ impl KeyMemoryUsage {
         }
         let (problem, remedy) = if own.bytes.saturating_add(more.bytes) > bounds.per_key.0 {
             let problem = format!(
-                "{} jobs of key {by} take {} of memory, and {} that a key may have",
+                "{} jobs of key {by} take {} of memory, and {} that one key may have",
                 own.jobs,
                 Bytes(own.bytes),
                 describe_request(more, bounds.per_key)
             );
             let remedy = format!(
-                "wait until some have ended, or cancel some: {wait}; or have \
-                 `limits.max_job_memory_per_key` raised"
+                "wait until some have ended, or cancel some: {wait}; or ask for a higher \
+                 `limits.max_job_memory_per_key`"
             );
             (problem, remedy)
         } else if self.all.bytes.saturating_add(more.bytes) > bounds.in_all.0 {
             let problem = format!(
-                "{} jobs take {} of memory, and {} that there is for all jobs",
+                "{} jobs take {} of memory, and {} that all jobs may have",
                 self.all.jobs,
                 Bytes(self.all.bytes),
                 describe_request(more, bounds.in_all)
             );
             let remedy = format!(
-                "try again later: {wait}; or have `limits.max_job_memory` raised, \
-                 `store.keep_finished` shortened"
+                "try again later: {wait}; or ask for a higher `limits.max_job_memory` or a shorter \
+                 `store.keep_finished`"
             );
             (problem, remedy)
         } else {

@@ -69,14 +69,14 @@ impl SilentSiteReport {
         let next = if ends { "is ended" } else { "goes on" };
         if self.isolated {
             return format!(
-                "so many sites are silent at once that it is we who are cut off: nothing is \
-                 given up for that, and it {next} once that site answers"
+                "so many sites are silent at once that the control plane takes itself to be \
+                 isolated: nothing is given up, and it {next} once that site answers"
             );
         }
         match job.spec.on_unreachable {
             _ if ends => format!(
-                "it is ended once that site answers, or, if it is gone for good, given up with \
-                 `cospan cancel --abandon {}`",
+                "it is ended once that site answers; if that site is gone for good, give it up \
+                 with `cospan cancel --abandon {}`",
                 job.id
             ),
             UnreachableAction::Wait => "it goes on once that site answers".into(),

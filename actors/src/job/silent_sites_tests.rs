@@ -125,7 +125,8 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
 #[test]
 fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
     let mut job = running_job_at("Delft");
-    let cut_off = |told: &str| told.contains("we who are cut off") && !told.contains("abandon");
+    let cut_off =
+        |told: &str| told.contains("takes itself to be isolated") && !told.contains("abandon");
     let runs = silence_warning(&job, true);
     assert!(
         cut_off(&runs) && runs.ends_with("it goes on once that site answers"),

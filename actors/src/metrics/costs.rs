@@ -50,7 +50,7 @@ impl JobCostMetrics {
             )?,
             start_delay_seconds: make.make_histogram(
                 "cospan_start_delay_seconds",
-                "Last estimated start less the first, negative if earlier, of jobs that ended.",
+                "Last estimated start minus the first (negative: earlier), of jobs that ended.",
                 &SIGNED,
             )?,
             gained_seconds: make.make_histogram(

@@ -43,12 +43,12 @@ impl ReservationMetrics {
             )?,
             orphans: make.make_counter_vec(
                 "cospan_reservation_orphans_total",
-                "Reservations that nobody needed any more, found at a site and cancelled.",
+                "Reservations found at a site that no job needed any more, and cancelled.",
                 "site",
             )?,
             moves: make.make_counter_vec(
                 "cospan_reservation_moves_total",
-                "Promises that were to be moved, by what came of it.",
+                "Reservations that were to be moved, by outcome.",
                 "outcome",
             )?,
             processor_seconds: make.make_counter(

@@ -177,7 +177,12 @@ impl Notifier {
         problem: String,
         ctx: &mut Context<Self>,
     ) {
-        warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
+        warn!(
+            job = %key.0,
+            webhook = %key.1,
+            problem,
+            "cannot deliver the notification of a job's end; trying again"
+        );
         let failures = self
             .ended
             .silent

@@ -143,7 +143,7 @@ impl Notifier {
         let messenger = self.shared.messenger.clone();
         let sent = async move {
             if addresses.is_empty() {
-                info!(site = %about.0, %text, "nobody is configured to be told");
+                info!(site = %about.0, %text, "no webhook is configured");
             }
             // If one of them fails, all get the message again: at least once, not exactly once.
             let sends = addresses
@@ -179,7 +179,7 @@ impl Notifier {
             }
             Err(problem) => {
                 self.failures = self.failures.saturating_add(1);
-                warn!(site = %key.0, problem, "a notification was not delivered; tried again");
+                warn!(site = %key.0, problem, "cannot deliver a notification; trying again");
                 let pause = (1u64 << self.failures.min(9)).min(Self::RETRY_MAX_S);
                 ctx.run_later(Duration::from_secs(pause), move |this, ctx| {
                     this.under_way.remove(&key);

@@ -83,7 +83,7 @@ impl ClusterActor {
             warn!(
                 site = %self.name,
                 error,
-                "the site cannot be used: nothing new goes there until that is mended"
+                "the site cannot be used: nothing new goes there until somebody mends it"
             );
             let text = format!("site {} cannot be used: {error}", self.name);
             return self.push_notification(SiteNotificationKind::Unreachable, text);
@@ -97,7 +97,8 @@ impl ClusterActor {
         let newly_isolated = self.shared.live.note_site_lost(&self.name, now);
         if newly_isolated {
             error!(
-                "so many sites are silent at once that the fault is ours; nothing is charged or moved"
+                "so many sites are silent at once that the control plane takes itself to be \
+                 isolated; nothing is charged or moved"
             );
             self.announce_isolation(true);
         }

@@ -125,7 +125,7 @@ impl ClusterActor {
         match answer {
             Ok(round_trip) => {
                 if self.schedule.failing.remove(&peer) {
-                    info!(%site, %peer, %round_trip, "the way to a site is measured again");
+                    info!(%site, %peer, %round_trip, "the latency to a site is measured again");
                 }
                 self.shared
                     .record_round_trip((site.clone(), peer), round_trip, self.now());
@@ -133,8 +133,8 @@ impl ClusterActor {
             Err(error) if !self.schedule.failing.contains(&peer) => {
                 warn!(
                     %site, %peer, %error,
-                    "cannot measure the latency to a site; what was measured before, else what \
-                     is configured, counts"
+                    "cannot measure the latency to a site; the last measurement counts, else the \
+                     configured latency"
                 );
                 self.schedule.failing.insert(peer);
             }

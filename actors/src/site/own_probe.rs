@@ -219,7 +219,7 @@ impl ProbeStep {
             return match seen.map(judge_observation) {
                 Some(over @ ProbeStepOutcome::Over(..)) => over,
                 _ => {
-                    let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
+                    let why = format!("it sent no news for {OWN_PROBE_PATIENCE}");
                     ProbeStepOutcome::Over(ProbeOutcome::Inconclusive, why)
                 }
             };
@@ -289,7 +289,9 @@ fn judge_observation(seen: AttemptObservation) -> ProbeStepOutcome {
             ExitCause::Code(0) => Over(ProbeOutcome::Succeeded, "it ran".to_owned()),
             ExitCause::Code(code) => Over(ProbeOutcome::Failed, format!("exit code {code}")),
             ExitCause::CouldNotStart(why) => Over(ProbeOutcome::Failed, why),
-            ExitCause::WallTime => Over(ProbeOutcome::Failed, format!("not over in {WALL_TIME}")),
+            ExitCause::WallTime => {
+                Over(ProbeOutcome::Failed, format!("not over within {WALL_TIME}"))
+            }
             ExitCause::Signal(signal) => {
                 Over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
             }

@@ -138,7 +138,7 @@ fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
             assert_eq!(kind, SiteNotificationKind::Unusable);
             let why = why.expect("what led to it");
             assert!(
-                why.ends_with("a probe of our own failed too: it keeps files only"),
+                why.ends_with("our own probe failed too: it keeps files only"),
                 "{why}"
             );
         }

@@ -223,11 +223,16 @@ async fn compare_reservations(
         if seen_before.contains(&tag) {
             // A reservation still in use is tried again once the strays in it have ended.
             if let Err(problem) = granting.release(tag).await {
-                warn!(site = %site.name(), %tag, %problem, "nobody needs this reservation");
+                warn!(
+                    site = %site.name(),
+                    %tag,
+                    %problem,
+                    "no job needs this reservation; cannot cancel it"
+                );
                 orphans.insert(tag);
                 continue;
             }
-            warn!(site = %site.name(), %tag, "nobody needs this reservation; cancelled");
+            warn!(site = %site.name(), %tag, "no job needs this reservation; cancelled it");
             let orphans = &shared.metrics.reservations.orphans;
             orphans.with_label_values(&[site.name().as_str()]).inc();
         } else {
@@ -312,7 +317,7 @@ impl ClusterActor {
                 Ok(swept) => this.apply_reconcile(swept, ctx),
                 Err(error) => {
                     this.unfinished = this.unfinished.saturating_add(1);
-                    info!(site = %this.name, %error, "could not reconcile; again later");
+                    info!(site = %this.name, %error, "cannot reconcile; trying again later");
                 }
             }
             this.reconcile_probes(ctx);
@@ -410,12 +415,17 @@ async fn reconcile_site(
     if !strays.is_empty() {
         let status = site.status(&strays).await?;
         for (tag, seen) in status.attempts.iter().filter(|(_, seen)| is_alive(seen)) {
-            warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
+            warn!(
+                site = %site.name(),
+                %tag,
+                ?seen,
+                "an attempt of no known job still runs; ending it"
+            );
             match end_stray_attempt(&*site, *tag).await {
                 Ok(()) => ended += 1,
                 // The others are ended all the same.
                 Err(error) => {
-                    warn!(site = %site.name(), %tag, %error, "cannot end it; again later");
+                    warn!(site = %site.name(), %tag, %error, "cannot end it; trying again later");
                 }
             }
         }
@@ -446,7 +456,7 @@ async fn collect_stuck_attempts(
     let mut stuck = BTreeSet::new();
     for (tag, removed) in removed {
         if is_being_ended(&removed) {
-            info!(site = %site.name(), %tag, ?removed, "nobody's attempt is being ended");
+            info!(site = %site.name(), %tag, ?removed, "an attempt of no known job is being ended");
             continue;
         }
         let Err(error) = removed else { continue };

@@ -23,7 +23,7 @@ pub(super) fn count_copy_event(
                     .observe(event.at.since(*since).as_secs_f64());
             }
             metrics.transferred_bytes.inc_by(before.content.size.0);
-            info!(%digest, %site, bytes = before.content.size.0, "copy is whole");
+            info!(%digest, %site, bytes = before.content.size.0, "copy is complete");
         }
         CopyEventKind::TryFailed { blame, detail, .. } => {
             metrics
@@ -37,7 +37,7 @@ pub(super) fn count_copy_event(
                 .transfer_failures
                 .with_label_values(&["stall"])
                 .inc();
-            warn!(%digest, %site, %detail, "copy stands still");
+            warn!(%digest, %site, %detail, "copy has stalled");
         }
         CopyEventKind::SourceMissing {
             detail, hopeless, ..

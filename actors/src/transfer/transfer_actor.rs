@@ -322,7 +322,7 @@ impl TransferActor {
             }
             CopyCallOutcome::Again(error) => {
                 let (digest, site) = &self.key;
-                debug!(%digest, %site, effect = effect.name(), %error, "again later");
+                debug!(%digest, %site, effect = effect.name(), %error, "failed; trying again later");
                 if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
                     watch.excuse_next_stall();
                 }

@@ -80,7 +80,7 @@ pub fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> String 
         AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
         AbortCause::Barred { component, detail } => {
             format!(
-                "component {} is not let in now: {detail}",
+                "the site cannot take component {} now: {detail}",
                 names.name_or_number(*component)
             )
         }
@@ -248,7 +248,7 @@ fn add_reservation_event(mut report: EventReport, what: &JobEventKind) -> EventR
             let report = report.with_requester(by);
             match wish {
                 Some(wish) => with_wanted_start(report, *wish),
-                None => report.with_detail("no start is to be promised any more"),
+                None => report.with_detail("the job wants no reservation any more"),
             }
         }
         JobEventKind::ReservationMoveSought { wish, by, .. } => {
@@ -259,24 +259,22 @@ fn add_reservation_event(mut report: EventReport, what: &JobEventKind) -> EventR
             freed,
             anew,
         } => with_rescheduling(report, wanted, freed, anew.is_some()),
-        JobEventKind::ReservationMoved => {
-            report.with_detail("what was promised before is given back")
-        }
+        JobEventKind::ReservationMoved => report.with_detail("the old reservations are cancelled"),
         JobEventKind::ReservationStayed { failure, next } => {
             let report = report.with_detail(format!(
-                "{}; the promise stays as it was",
+                "{}; the old reservations stay",
                 describe_failure(*failure)
             ));
             next.iter()
                 .fold(report, |report, next| report.with_until(*next))
         }
-        JobEventKind::StartAnnounced => report.with_detail("it starts soon, as promised"),
+        JobEventKind::StartAnnounced => report.with_detail("it starts soon, as reserved"),
         JobEventKind::NoticeTold {
             target, problem, ..
         } => match problem {
-            None => report.with_detail(format!("of its promised start: to {target}")),
+            None => report.with_detail(format!("of its reserved start: to {target}")),
             Some(problem) => {
-                report.with_detail(format!("of its promised start: not to {target}: {problem}"))
+                report.with_detail(format!("of its reserved start: not to {target}: {problem}"))
             }
         },
         JobEventKind::ReservationWithheld { site, most, next } => {
@@ -320,7 +318,7 @@ fn with_rescheduling(
         let divided = describe_parts(wanted);
         return report
             .with_detail(format!(
-                "more is free: it would be complete earlier divided into {divided}"
+                "more is free: it would be complete earlier if divided into {divided}"
             ))
             .with_until(wanted.window.earliest);
     }
@@ -333,7 +331,7 @@ fn with_rescheduling(
     let sites = sites.join(", ");
     report
         .with_detail(format!(
-            "more is free: reservations that begin earlier are looked for, at {sites}"
+            "more is free: Cospan looks for earlier reservations, at {sites}"
         ))
         .with_until(wanted.window.earliest)
 }
@@ -356,7 +354,7 @@ fn with_wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport
     let StartWindow { earliest, latest } = wish.window;
     let latest = Instant(latest);
     report
-        .with_detail(format!("a start up to {latest} is wanted"))
+        .with_detail(format!("the latest wanted start is {latest}"))
         .with_until(earliest)
 }
 
@@ -366,9 +364,11 @@ fn describe_failure(failure: ReservationSearchFailure) -> &'static str {
         ReservationSearchFailure::Never => "no site will ever grant it",
         ReservationSearchFailure::NoCommonStart => "its sites grant no start then",
         ReservationSearchFailure::WindowsTried => {
-            "no common start was found in so many windows as are tried"
+            "no common start was found in as many windows as are tried"
         }
-        ReservationSearchFailure::LostAtTheEnd => "what was granted was gone when all was there",
+        ReservationSearchFailure::LostAtTheEnd => {
+            "a granted reservation was gone before all were granted"
+        }
         ReservationSearchFailure::GivenUp => "it was given up",
     }
 }
@@ -379,7 +379,7 @@ fn with_reservation_answer(report: EventReport, outcome: ReservationOutcome) -> 
         ReservationOutcome::Done => report.with_detail("done"),
         ReservationOutcome::Refused { next } => with_reservation_refusal(report, "refused", next),
         ReservationOutcome::Lost { next } => {
-            with_reservation_refusal(report, "there is no such reservation any more", next)
+            with_reservation_refusal(report, "the reservation no longer exists", next)
         }
     }
 }

@@ -189,7 +189,7 @@ fn fill_run(report: &mut ComponentReport, run: &AttemptState) {
                         Instant(at)
                     )
                 }
-                None => "in the queue of its site, which does not say when it starts it".into(),
+                None => "in the queue of its site, which gives no expected start".into(),
             });
         }
         AttemptState::Intended { at } | AttemptState::Submitted { at, .. } => {

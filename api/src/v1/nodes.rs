@@ -47,13 +47,13 @@ pub(super) fn apply_nodes(document: &mut ComponentDocument) -> Result<(), (&'sta
         }
     };
     if all < nodes {
-        return refuse_field("nodes", "are more than there are processors for");
+        return refuse_field("nodes", "are more nodes than processors");
     }
     let mut options = document.at.values().flat_map(|change| &change.lrm_options);
     if let Some(own) = options.find(|option| OWN.iter().any(|own| option.starts_with(own))) {
         return Err((
             "nodes",
-            format!("the option {own} of the resource manager says so too"),
+            format!("the option {own} of the resource manager says the same; drop one of the two"),
         ));
     }
     document.processors = all;
@@ -141,7 +141,7 @@ mod tests {
             (
                 "nodes = 5\nprocessors = 4\n",
                 "nodes",
-                "more than there are",
+                "more nodes than processors",
             ),
             (
                 "nodes = 70000\ntasks_per_node = 70000\n",

@@ -86,131 +86,132 @@ macro_rules! codes {
 codes! {
     /// The body is not the JSON that was expected.
     BadBody = "C1001", 400, "the body cannot be read",
-        "correct the body at the place that is named";
+        "correct the body at the named place";
     /// A parameter of the URL is wrong.
     BadParameter = "C1002", 400, "a parameter is not valid",
-        "correct the parameter that is named; `/v1/openapi.json` lists all";
+        "correct the named parameter; `/v1/openapi.json` lists all";
     /// A header is wrong.
     BadHeader = "C1003", 400, "a header is not valid",
-        "correct the header that is named";
+        "correct the named header";
     /// The request is not valid HTTP.
     BadRequest = "C1004", 400, "the request cannot be read",
-        "send a valid request, and the whole of it";
+        "send a complete, valid HTTP request";
     /// The request did not arrive in time.
     RequestTimeout = "C1005", 408, "the request did not arrive in time",
-        "send the whole of it at once; `server.head_timeout` and `server.body_timeout` say how long it may take";
+        "send the whole request at once; `server.head_timeout` and `server.body_timeout` bound the \
+         time";
     /// The job can be read but makes no sense.
     InvalidJob = "C1101", 422, "the job is not valid",
         "correct the job; a dry run checks it without submitting it";
     /// More components than allowed.
     TooManyComponents = "C1102", 422, "the job has too many components",
-        "split the job, or have `limits.max_components` raised";
+        "split the job, or ask for a higher `limits.max_components`";
     /// No known site can ever hold the job.
     Unplaceable = "C1103", 422, "no known site can ever hold the job",
         "ask for less, or for another site (`cospan site list` shows what each has); \
          submit with `--allow-unplaceable` (over HTTP `?allow_unplaceable=true`) to wait for a site \
          that can hold it";
     /// A site that the job names accepts no jobs now.
-    ClosedSite = "C1109", 422, "a site of the job takes no jobs now",
+    ClosedSite = "C1109", 422, "a site that the job names takes no jobs now",
         "see `cospan site list`; submit without `--refuse-closed` to wait for the site, or name \
          another";
     /// An input names a file that is not registered.
     UnknownFile = "C1104", 422, "an input is not a registered file",
         "register the file with `cospan file add`, or correct its name (`cospan file list`)";
     /// More jobs in one request than allowed.
-    TooManyJobs = "C1105", 422, "there are too many jobs in the request",
+    TooManyJobs = "C1105", 422, "the request has too many jobs",
         "send several requests, each with fewer jobs";
     /// The array is empty.
-    NoJobs = "C1106", 422, "there is no job in the request",
+    NoJobs = "C1106", 422, "the request has no job",
         "send at least one job";
     /// The selection of jobs is empty or ambiguous.
     BadSelection = "C1107", 422, "the selection of jobs is not valid",
-        "name the jobs, or choose them by what they have in common";
+        "name the jobs, or select them by site, state, owner or group";
     /// More jobs than a dry run has time for.
     DryRunTooLong = "C1110", 422, "the dry run would take too long",
-        "check fewer jobs at once, or have `server.dry_run_budget` raised";
+        "check fewer jobs at once, or ask for a higher `server.dry_run_budget`";
     /// The jobs would take more memory than a key may ever have.
-    NeverRoom = "C1111", 422, "the jobs of the request take more memory than they may",
+    NeverRoom = "C1111", 422, "the jobs of the request need more memory than allowed",
         "send fewer, smaller jobs";
     /// A plan of faults cannot be carried out.
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
     /// A window of time ends before it begins, has passed, or has no length.
     BadWindow = "C1112", 422, "the window is not valid",
-        "let it end after its begin, and not before now";
+        "give an end that lies after the start and in the future";
     /// The uploaded content is not what was announced.
-    BadUpload = "C1113", 422, "what was uploaded is not what was announced",
+    BadUpload = "C1113", 422, "the upload differs from what was announced",
         "upload the file again; it may have changed meanwhile";
     /// The file is longer than any may be.
-    NeverRoomForFile = "C1114", 422, "the file is longer than may be uploaded",
-        "bring it to a site yourself and register it there, or have `limits.max_upload` raised";
+    NeverRoomForFile = "C1114", 422, "the file is too large to upload",
+        "copy it to a site yourself and register it there, or ask for a higher `limits.max_upload`";
     /// A request about a shared reservation contradicts itself.
-    BadSharing = "C1115", 422, "what is asked of the shared reservation makes no sense",
-        "correct what is named; `cospan reservation --help` tells what can be asked";
+    BadSharing = "C1115", 422, "the request for the shared reservation is not valid",
+        "correct the named field; `cospan reservation --help` lists the options";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",
         "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";
     /// The key may not do this.
     Forbidden = "C2002", 403, "the key may not do this",
-        "use a key that may, or have it given the role with `cospan key grant`";
+        "use a key with the needed role, or have an administrator grant it (`cospan key grant`)";
     /// Too many attempts without a valid key.
     TooManyFailures = "C2003", 429, "too many requests without a valid key",
-        "correct the token; try again after the time that is told";
+        "correct the token, and try again later (`Retry-After` says when)";
     /// The server's configuration does not allow injected faults.
-    ChaosOff = "C2004", 403, "faults may not be injected here",
-        "set `allowed = true` in `[chaos]` of the server's configuration, and restart it";
+    ChaosOff = "C2004", 403, "this server does not allow fault injection",
+        "set `allowed = true` in `[chaos]` of the server's configuration, and restart the server";
     /// There is no such thing.
-    NotFound = "C3001", 404, "there is no such thing",
+    NotFound = "C3001", 404, "not found",
         "look for it with `cospan list`, `cospan site list` or `cospan file list`";
     /// There is no such address.
     NoRoute = "C3002", 404, "there is no such address",
         "`/v1/openapi.json` lists all addresses";
     /// The address exists, but not for this method.
-    NoMethod = "C3003", 405, "the address does not take this method",
+    NoMethod = "C3003", 405, "this address does not accept the method",
         "`/v1/openapi.json` lists the methods of each address";
     /// The idempotency key was used for another request.
     IdempotencyMismatch = "C4001", 409, "the idempotency key was used for another request",
         "use a new idempotency key for a new request";
     /// The request does not fit the present state.
-    Conflict = "C4002", 409, "it does not fit the present state",
-        "look at its present state, and order what that allows";
+    Conflict = "C4002", 409, "the present state does not allow this",
+        "look at the present state (`cospan show`), and ask for what it allows";
     /// The body is longer than allowed.
     BodyTooLarge = "C5001", 413, "the body is too large",
         "send fewer jobs at once";
     /// The server is too busy.
-    Busy = "C5002", 429, "the server has as much to do as it can take",
-        "send the same again after the time that is told";
+    Busy = "C5002", 429, "the server is too busy",
+        "send the same request again later (`Retry-After` says when)";
     /// More requests with one key than allowed.
     TooManyRequests = "C5003", 429, "too many requests with this key",
         "send fewer requests a second, each with more jobs";
     /// Too many streams are open.
     TooManyStreams = "C5004", 429, "too many streams are open",
-        "close streams that are not needed, or ask now and then instead";
+        "close streams that you do not need, or poll instead";
     /// A dry run of the key is under way, or too many of others.
     TooManyDryRuns = "C5005", 429, "too many dry runs are under way",
-        "wait for the answer to the one before, and check several jobs in one request";
+        "wait for the answer to the previous one, and check several jobs in one request";
     /// The jobs that are kept leave no room for more.
     NoRoom = "C5006", 429, "there is no room for more jobs",
         "wait until jobs have ended, or cancel some";
     /// The files that are kept leave no room for more.
     NoRoomForFile = "C5007", 507, "there is no room for the file",
-        "remove uploaded files that are not needed (`cospan file remove`)";
+        "remove uploaded files that you do not need (`cospan file remove`)";
     /// The server stops.
     Stopping = "C6001", 503, "the server is stopping",
-        "try again when it is back; what was accepted is kept";
+        "try again when it is back; it keeps the jobs that it accepted";
     /// The server has not finished starting.
     NotReady = "C6002", 503, "the server is not ready",
-        "try again after the time that is told; the server's log says what it does";
+        "try again later (`Retry-After` says when); the server's log says what it does";
     /// The jobs in the store need more memory than there is.
-    ReadOnly = "C6003", 503, "the server only reads its store",
-        "give the server more memory (`server.memory`) and start it again, or import \
-         `cospan store export` where there is more";
+    ReadOnly = "C6003", 503, "the server is read-only",
+        "raise `server.memory` and restart the server, or import the output of `cospan store \
+         export` on a machine with more memory";
     /// The site did not carry it out.
-    Site = "C7001", 502, "the site did not do it",
+    Site = "C7001", 502, "the site did not carry it out",
         "look at the site (`cospan site list`), and try again when it answers";
     /// An error of the server.
-    Internal = "C9001", 500, "the server made an error",
-        "look into the server's log";
+    Internal = "C9001", 500, "internal error of the server",
+        "see the server's log";
 }
 
 impl Problem {

@@ -22,7 +22,7 @@ pub struct RankingReport {
     pub by: ObjectiveName,
     /// The reason why that is not the objective that the job prefers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "nothing is known of the run time")]
+    #[schema(example = "the run time is unknown")]
     pub because: Option<String>,
     /// The sites, the best first.
     pub candidates: Vec<CandidateReport>,
@@ -105,7 +105,7 @@ impl RankingReport {
         Self {
             component,
             by: by.into(),
-            because: fell_back.then(|| "nothing is known of the run time".into()),
+            because: fell_back.then(|| "the run time is unknown".into()),
             candidates: order
                 .into_iter()
                 .map(|index: usize| {

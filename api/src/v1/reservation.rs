@@ -129,7 +129,7 @@ impl ReservationDocument {
             own || wanted || self.tolerance.is_some() || self.flexible,
         ) {
             (Some(_), true) => {
-                let problem = "names a reservation that has its time already; drop it, or the rest";
+                let problem = "names a reservation, which has its own times; drop it, or the rest";
                 Err(("reservation.use", problem))
             }
             (Some(_), false) => Ok(None),
@@ -187,7 +187,7 @@ impl ReservationDocument {
             (Wanted::IfNeeded, None) => Ok(Some(RESERVE_AFTER.min(DurationMs(until_latest.0 / 2)))),
             (Wanted::IfNeeded, Some(after)) if after > until_latest => Err((
                 "reservation.reserve_after",
-                "reaches past the latest start: nobody would be asked; lower it",
+                "reaches past the latest start, so that no site would be asked; lower it",
             )),
             (Wanted::IfNeeded, after) => Ok(after),
             (Wanted::Always | Wanted::No, None) => Ok(None),

@@ -145,7 +145,7 @@ impl SharedDocument {
         now: Timestamp,
     ) -> Result<SharedReservationTerms, (&'static str, String)> {
         if self.lasts.0 == DurationMs::ZERO {
-            return Err(("for", "is no time; say how long it is to last".into()));
+            return Err(("for", "is 0; say how long the reservation lasts".into()));
         }
         let earliest = self.start.map_or(now, |start| start.0);
         let within = self.within.map_or(DurationMs::ZERO, |within| within.0);
@@ -184,10 +184,7 @@ impl SharedDocument {
                 .insert(site.clone(), Resources::processors(*processors))
                 .is_some()
             {
-                return Err((
-                    "also",
-                    format!("names {site} twice; say once what it is to reserve"),
-                ));
+                return Err(("also", format!("names {site} twice; give each site once")));
             }
         }
         Ok(parts)

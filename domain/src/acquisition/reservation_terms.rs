@@ -45,7 +45,7 @@ pub enum ReservationTermsError {
         window: DurationMs,
     },
     #[error(
-        "a job that runs within a reservation (`reservation.use`) is promised no start of its own; \
+        "a job that runs within a reservation (`reservation.use`) gets no reservation of its own; \
          drop one of the two"
     )]
     WithinAndOwn,
@@ -60,7 +60,7 @@ pub enum ReservationTermsError {
     )]
     FlexibleWithin,
     #[error(
-        "a flexible request that lists its `splits` cannot be promised a start; use \
+        "a flexible request that lists its `splits` cannot have a reservation; use \
          min_component_size and max_components in place of them, or drop `[reservation]`"
     )]
     FlexibleSplits,

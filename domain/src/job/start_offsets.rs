@@ -17,23 +17,23 @@ use crate::units::{DurationMs, Timestamp};
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum StartOffsetError {
     #[error(
-        "component {0:?} has `start_after`, but the job is promised no start to count it from; say \
-         when it may start (`[reservation]` with `earliest`, `wanted = \"always\"`, or `--start`), \
-         or drop `start_after`"
+        "component {0:?} has `start_after`, but the job has no reserved start to count it from; \
+         say when it may start (`[reservation]` with `earliest`, `wanted = \"always\"`, or \
+         `--start`), or drop `start_after`"
     )]
     NoReservation(ComponentName),
     #[error(
-        "component {0:?} has `start_after`, but the job may start without a promise \
+        "component {0:?} has `start_after`, but the job may start without a reservation \
          (`reservation.wanted = \"if-needed\"`); set `wanted = \"always\"`, or drop `start_after`"
     )]
     IfNeeded(ComponentName),
     #[error(
-        "component {0:?} has `start_after`, but the job is moved forward by itself, which is for \
-         components that begin together; drop `reservation.flexible`, or `start_after`"
+        "component {0:?} has `start_after`, but Cospan moves the job forward by itself, which is \
+         for components that begin together; drop `reservation.flexible`, or `start_after`"
     )]
     Moved(ComponentName),
     #[error(
-        "component {0:?} has `start_after`, but components may be claimed without a promise \
+        "component {0:?} has `start_after`, but components may be claimed without a reservation \
          (`reservation.unreserved`); drop one of the two"
     )]
     Unreserved(ComponentName),

@@ -213,16 +213,24 @@ impl fmt::Display for PlacementHindrance {
             PlacementHindrance::Unknown => "the site has not said yet what it has and what is idle",
             PlacementHindrance::Unreachable => "the site does not answer",
             PlacementHindrance::Isolated => "too many sites do not answer at once; waiting for one",
-            PlacementHindrance::Unusable => "the site is out of use after errors in a row",
+            PlacementHindrance::Unusable => "the site is unusable after errors in a row",
             PlacementHindrance::Probing => "the site is being tried out after errors",
             PlacementHindrance::Draining => "the site is being drained",
             PlacementHindrance::Drained => "the site is drained",
             PlacementHindrance::Maintenance => "the site is in a maintenance window",
             PlacementHindrance::CredentialsExpired => "the credentials for the site have expired",
             PlacementHindrance::Frozen => "the site is frozen",
-            PlacementHindrance::NoQueue => "components cannot wait in a queue of the site's own",
+            PlacementHindrance::NoQueue => "components cannot wait in the site's own queue",
             PlacementHindrance::QueueOnly => "components only wait in the site's own queue",
         })
+    }
+}
+
+/// Describes how many of the idle units are deducted for other plans.
+fn deducted_text(pending: u64) -> String {
+    match pending {
+        0 => String::new(),
+        _ => format!(" of which {pending} are deducted"),
     }
 }
 
@@ -238,10 +246,10 @@ impl RefusalReason {
                 pending,
                 missing,
             } => {
+                let deducted = deducted_text(*pending);
                 write!(
                     f,
-                    "needs {needed} {resource}, {idle} idle of which {pending} are promised: \
-                     {missing} more would do"
+                    "needs {needed} {resource}; {idle} idle{deducted}, {missing} missing"
                 )
             }
             RefusalReason::NotEnoughIdle {
@@ -253,8 +261,12 @@ impl RefusalReason {
                 missing,
             } => write!(
                 f,
-                "needs {needed} {resource}, {idle} idle and {made_up} that components \
-                 before it lack, of which {pending} are promised: {missing} more than that would do"
+                "needs {needed} {resource}; {idle} idle and {made_up} that components before it \
+                 lack{}, {missing} missing beyond that",
+                match pending {
+                    0 => String::new(),
+                    _ => format!(", of which {pending} are deducted"),
+                }
             ),
             RefusalReason::Reserved {
                 resource,
@@ -268,9 +280,10 @@ impl RefusalReason {
             } => {
                 write!(
                     f,
-                    "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: {reserved} \
-                 of {idle}, until then {idle} idle of which {pending} are promised",
-                    from.time_of_day()
+                    "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: \
+                     {reserved} of {idle}, until then {idle} idle{}",
+                    from.time_of_day(),
+                    deducted_text(*pending)
                 )
             }
             _ => Ok(()),
@@ -283,7 +296,7 @@ impl fmt::Display for RefusalReason {
         match self {
             RefusalReason::NotEnoughIdle { .. } | RefusalReason::Reserved { .. } => self.describe_shortage(f),
             RefusalReason::QuotaReached { resource, needed, usable } => {
-                write!(f, "needs {needed} {resource}, the quota leaves {usable}")
+                write!(f, "needs {needed} {resource}; the quota leaves {usable}")
             }
             RefusalReason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
             RefusalReason::Waited { lane, wait: PartitionWait { ask, why, .. } } => write!(
@@ -318,17 +331,17 @@ impl fmt::Display for RefusalReason {
             RefusalReason::NoReplica { digest } => write!(f, "no site has {digest}"),
             RefusalReason::Closed(hindrance) => hindrance.fmt(f),
             RefusalReason::QuotaTooSmall { resource, needed, quota } => {
-                write!(f, "needs {needed} {resource}, the quota allows {quota} at most")
+                write!(f, "needs {needed} {resource}; the quota allows {quota} at most")
             }
             RefusalReason::TooSmall { resource, needed, largest } => {
-                write!(f, "needs {needed} {resource}, one component gets {largest} at most")
+                write!(f, "needs {needed} {resource}; one component gets {largest} at most")
             }
             RefusalReason::TooLong { lane, time, longest } => {
-                write!(f, "it asks for {time}, {lane} gives a job {longest} at most")
+                write!(f, "it asks for {time}; {lane} gives a job {longest} at most")
             }
             RefusalReason::NoGflops { needed } => write!(
                 f,
-                "needs {needed} GFLOPS, and how many a processor does there is not configured \
+                "needs {needed} GFLOPS; those of a processor are not configured there \
                  (gflops_per_processor)"
             ),
             RefusalReason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),

@@ -6,7 +6,7 @@ use crate::units::{PerMillion, Timestamp};
 /// The text added to a refusal if the limit of a user is a reason for it.
 pub const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
                               (`reservations.most_share`): ask for fewer processors or another \
-                              time, give another reservation back, or ask an operator";
+                              time, cancel another reservation, or ask an operator";
 
 /// Processors that a user has in a reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

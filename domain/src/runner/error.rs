@@ -48,7 +48,9 @@ pub enum RunnerError {
     )]
     TooManyTasks { count: u64, max: usize },
     #[error(
-        "the {count} runs would take about {each} of memory each, together more than the {max} that a key may have for its jobs; put what is long into an input file, make fewer runs at once, or have limits.max_job_memory_per_key raised"
+        "the {count} runs would take about {each} of memory each, together more than the {max} \
+         that a key may have for its jobs; put what is long into an input file, make fewer runs at \
+         once, or ask for a higher limits.max_job_memory_per_key"
     )]
     TooLarge { count: u32, each: Bytes, max: Bytes },
     #[error(

@@ -94,11 +94,11 @@ impl std::fmt::Display for OwnerBan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             OwnerBan::Probed => {
-                "the latest errors there are all of jobs of this key: a probe finds out whether \
-                 it is the site"
+                "the latest errors there all came from jobs of this key; a probe finds out whether \
+                 the site is at fault"
             }
             OwnerBan::KeptOff { .. } => {
-                "jobs of this key failed there one after the other, and the site was found to be \
+                "jobs of this key failed there one after the other, and a probe found the site \
                  well: they stay away for a while"
             }
         })
@@ -211,8 +211,7 @@ pub(super) fn decide_after_site_worked(
 /// Describes what led to a probe of our own, for people.
 pub(super) fn describe_own_probe(probe: &OwnProbe, why: &str) -> Arc<str> {
     let owner = &probe.owner;
-    format!("all errors before were of jobs of {owner}; a probe of our own failed too: {why}")
-        .into()
+    format!("all errors before came from jobs of {owner}; our own probe failed too: {why}").into()
 }
 
 /// Applies an event that is about a probe of our own, or about one owner.

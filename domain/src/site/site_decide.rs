@@ -473,8 +473,8 @@ impl SiteDecider<'_> {
             let patience = patience.unwrap_or_default();
             let processors = shared.wish.resources.processors;
             let text = format!(
-                "reservation {name} of {by}: no job made use of its {processors} processors for \
-                 {patience} after its start; it is given back"
+                "reservation {name} of {by}: no job used its {processors} processors in the first \
+                 {patience} after its start; it is cancelled"
             );
             self.notification_event(SiteNotificationKind::NoShow, &text.into(), &[])
         });
@@ -503,7 +503,7 @@ impl SiteDecider<'_> {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            let text = format!("site {site} has no more what it was to keep: {first}{more}");
+            let text = format!("site {site} has lost reservations: {first}{more}");
             happened.push(self.notification_event(
                 SiteNotificationKind::ReservationLost,
                 &text.into(),

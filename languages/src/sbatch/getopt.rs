@@ -105,8 +105,8 @@ fn parse_short(
         Some(letters) if !letters.is_empty() => letters.chars(),
         _ => {
             let problem = format!("{:?} is no option", quote_for_message(&word.text));
-            let remedy = "write options as --option=value; what the script itself is to be called \
-                          with stands on the command line, behind `--`";
+            let remedy = "write options as --option=value; give arguments of the script itself on \
+                          the command line, after `--`";
             return Err(ScriptError::at_line(line, problem, remedy));
         }
     };

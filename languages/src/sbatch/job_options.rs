@@ -94,7 +94,7 @@ pub(super) fn read_job_options(
     set_output_files(&all, folder, &mut start, notes)?;
     if components.len() > 1 {
         let note = "a heterogeneous job: each of its components runs the script, and COSPAN_RANK \
-                    tells which it is";
+                    says which one it is";
         notes.push((1, note.to_owned()));
     }
     let sweep = array.map(|indices| SweepDocument {
@@ -150,7 +150,7 @@ fn default_time(
             let of = partition
                 .map(|names| format!(" of {names}"))
                 .unwrap_or_default();
-            let problem = format!("it gives no --time, and no site tells a default time{of}");
+            let problem = format!("it gives no --time, and no site reports a default time{of}");
             ScriptError::without_line(problem, SAY_TIME)
         })?;
         longest = longest.max(Some(known));
@@ -160,7 +160,7 @@ fn default_time(
     notes.push((
         1,
         format!(
-            "no --time: it may run for {}, as {whose} has it",
+            "no --time: it may run for {}, the default of {whose}",
             Length(time)
         ),
     ));
@@ -267,8 +267,8 @@ fn set_output_files(
             None => notes.push((
                 given.line,
                 format!(
-                    "--{name}={path} is not written, because it is no absolute path: `cospan \
-                     logs` shows what is printed"
+                    "--{name}={path} is not written, as it is no absolute path: `cospan logs` \
+                     shows the output"
                 ),
             )),
         }

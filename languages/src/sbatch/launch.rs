@@ -19,11 +19,11 @@ pub(super) fn check_script(script: &BatchScript<'_>) -> Result<(), ScriptError> 
         return Err(ScriptError::at_line(
             text[..at].matches('\n').count() + 1,
             problem,
-            "a script is a text: is it the right file?",
+            "a script is text: is this the right file?",
         ));
     }
     if let Some(at) = text.find("\r\n") {
-        let problem = "the script has line breaks as Windows writes them";
+        let problem = "the script has Windows line breaks";
         return Err(ScriptError::at_line(
             text[..at].matches('\n').count() + 1,
             problem,
@@ -32,11 +32,11 @@ pub(super) fn check_script(script: &BatchScript<'_>) -> Result<(), ScriptError> 
     }
     if text.len() > TEXT_MAX {
         let problem = format!(
-            "the script has {} bytes; at most {TEXT_MAX} are carried",
+            "the script has {} bytes; at most {TEXT_MAX} are allowed",
             text.len()
         );
-        let remedy = "register what it contains as a file of its own (`cospan file add`), or \
-                      keep it at the sites";
+        let remedy = "register the data in it as a file of its own (`cospan file add`), or keep it \
+                      at the sites";
         return Err(ScriptError::without_line(problem, remedy));
     }
     Ok(())

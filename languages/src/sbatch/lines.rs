@@ -73,9 +73,9 @@ pub(super) fn refuse_foreign_script(text: &str) -> Result<(), ScriptError> {
     let Some((number, mark, system)) = foreign else {
         return Ok(());
     };
-    let problem = format!("`{mark}` begins a line of {system}, and only Slurm's are read");
-    let remedy = "say the same in lines of #SBATCH, or without the file: `cospan submit -n NUMBER \
-                  --wall-time TIME -- COMMAND`";
+    let problem = format!("`{mark}` begins a line of {system}, but only lines of Slurm are read");
+    let remedy = "write #SBATCH lines instead, or submit without the file: `cospan submit -n \
+                  NUMBER --wall-time TIME -- COMMAND`";
     Err(ScriptError::at_line(number, problem, remedy))
 }
 

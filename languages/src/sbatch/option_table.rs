@@ -42,7 +42,7 @@ const fn sbatch_option(
     }
 }
 
-const ELSEWHERE: &str = "take it out; sites keep it for what runs on their own orders";
+const ELSEWHERE: &str = "take it out; only jobs submitted at a site itself can use it";
 
 /// All of them, by name.
 pub(super) static TABLE: &[SbatchOption] = &[

@@ -428,7 +428,7 @@ fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
     assert!(
         refusal_of(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000)))
             .1
-            .contains("are carried")
+            .contains("are allowed")
     );
 }
 
@@ -513,7 +513,7 @@ fn what_gives_no_time_may_run_as_long_as_its_partition_has_it() {
     };
     let (time, notes) = read("#SBATCH -p short");
     assert_eq!(time, "10m");
-    let told = "no --time: it may run for 10m, as partition short of alpha has it";
+    let told = "no --time: it may run for 10m, the default of partition short of alpha";
     assert_eq!(notes, [(1, told.to_owned())]);
     assert_eq!(read("").0, "1h", "the partition of those who name none");
     assert_eq!(

@@ -109,7 +109,7 @@ impl PlanChecker<'_> {
     fn check_overall(&mut self, injections: &[(usize, InjectionPlan)]) {
         let most = self.grounds.max_duration;
         if self.lasting == DurationMs::ZERO {
-            let problem = "the rehearsal lasts no time".to_owned();
+            let problem = "the rehearsal has no duration".to_owned();
             self.add_plan_flaw("for", problem, "give for = \"10m\", or --for 10m".into());
         } else if self.lasting > most {
             let asked = Length(self.lasting);
@@ -120,7 +120,7 @@ impl PlanChecker<'_> {
             self.add_plan_flaw("for", problem, remedy.into());
         }
         if injections.len() > INJECTIONS_MAX {
-            let problem = format!("there are {} [[inject]]", injections.len());
+            let problem = format!("the plan has {} [[inject]]", injections.len());
             self.add_plan_flaw("inject", problem, format!("give at most {INJECTIONS_MAX}"));
         }
         let mut struck: Vec<&String> = injections
@@ -134,10 +134,10 @@ impl PlanChecker<'_> {
         let most = self.grounds.max_sites;
         if count > most as usize {
             let problem = format!(
-                "the plan strikes {count} of {} sites; at most {most} may be struck here",
+                "the plan injects faults into {count} of {} sites; at most {most} are allowed here",
                 self.grounds.sites.len()
             );
-            let remedy = "strike fewer, or raise max_sites_percent in [chaos] of the server";
+            let remedy = "name fewer sites, or raise max_sites_percent in [chaos] of the server";
             self.add_plan_flaw("inject", problem, remedy.into());
         }
     }
@@ -193,7 +193,7 @@ impl PlanChecker<'_> {
         }
         // Not `<= 0`: a NaN is wrong, too.
         if !(*probability > 0.0 && *probability <= 1.0) {
-            let problem = format!("{probability} is no share of calls");
+            let problem = format!("{probability} is not a share of calls");
             self.add_flaw(
                 "probability",
                 problem,
@@ -217,7 +217,7 @@ impl PlanChecker<'_> {
         if injection.lasting == Some(Length(DurationMs::ZERO)) {
             self.add_flaw(
                 "lasting",
-                "it lasts no time",
+                "it has no duration",
                 "give a length of time like \"2m\"",
             );
         }

@@ -78,7 +78,7 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
         ),
         (
             "sites = [\"delft\", \"leiden\"]",
-            "2: the plan strikes 2 of 3 sites; at most 1",
+            "2: the plan injects faults into 2 of 3 sites; at most 1",
             "max_sites_percent",
         ),
         (
@@ -89,7 +89,7 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
         ("for = \"5\"", "1: for in the plan", "give a duration"),
         (
             "for = \"0s\"",
-            "1: the rehearsal lasts no time",
+            "1: the rehearsal has no duration",
             "--for 10m",
         ),
         (
@@ -114,7 +114,7 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
             "it would begin 6m after the rehearsal, which takes 5m",
             "begin earlier",
         ),
-        ("lasting = \"0s\"", "it lasts no time", "2m"),
+        ("lasting = \"0s\"", "it has no duration", "2m"),
         ("delay = \"5s\"", "reply-lost has none", "leave it out"),
         (
             "sit = \"delft\"",
@@ -152,7 +152,7 @@ fn all_slips_are_told_at_once() {
         "delay of [[inject]] number 2: it is not given",
         "plan.toml:11: calls of [[inject]] number 3: site-full cannot strike status",
         "it strikes: submit",
-        "the rehearsal lasts no time",
+        "the rehearsal has no duration",
     ] {
         assert!(told.contains(words), "{words:?} is not in:\n{told}");
     }

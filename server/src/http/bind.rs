@@ -188,12 +188,12 @@ async fn refresh_keys(edge: Data<HttpState>, every: Duration) {
             Ok(changed) => {
                 complained = false;
                 if changed {
-                    tracing::info!(keys = edge.keys.len(), "keys read anew");
+                    tracing::info!(keys = edge.keys.len(), "keys reloaded");
                 }
             }
             Err(error) => {
                 if !complained {
-                    tracing::error!(%error, "cannot read the keys; those known so far stay");
+                    tracing::error!(%error, "cannot read the keys; known ones stay valid");
                 }
                 complained = true;
             }

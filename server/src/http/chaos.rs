@@ -90,7 +90,7 @@ impl From<RehearsalRefusal> for HttpFailure {
         let problem = match refusal {
             RehearsalRefusal::Off => Problem::new(
                 Code::ChaosOff,
-                "this server does not let anybody inject faults",
+                "the configuration of this server does not allow fault injection",
             ),
             RehearsalRefusal::Plan(flaws) => {
                 let first = flaws

@@ -78,7 +78,7 @@ impl DryRuns {
         let problem = if under_way.contains(key) {
             format!("a dry run of the key {key} is under way")
         } else if count >= self.at_once {
-            format!("{count} dry runs are under way, which is the most there may be")
+            format!("{count} dry runs are under way, the most allowed")
         } else {
             return Ok(());
         };

@@ -45,7 +45,7 @@ fn select_jobs(
             "name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)",
         )),
         (false, true) => Err(bad_request("`ids` and `all` exclude each other")),
-        (false, false) if filtered => Err(bad_request("`ids` cannot be narrowed down; use `all`")),
+        (false, false) if filtered => Err(bad_request("filters do not apply to `ids`; use `all`")),
         (false, false) if selection.ids.len() > MAX_IDS => Err(bad_request(format!(
             "at most {MAX_IDS} jobs can be named at once"
         ))),
@@ -115,7 +115,7 @@ async fn ask_control_plane(
             .map(|(id, how)| outcome_report(id, how))
             .collect()),
         other => Err(HttpFailure::internal(
-            "order this",
+            "carry out this command",
             format!("the answer was {other:?}"),
         )),
     }
@@ -167,7 +167,7 @@ fn refusal_for(
     match view.jobs.get(&id) {
         Some(job) if caller.can_reach(&job.owner) => None,
         Some(_) if caller.can_see_rows() => Some(JobCommandOutcome::Refused(
-            "it is another key's; that takes an administrator".into(),
+            "the job belongs to another key; only an administrator may do this".into(),
         )),
         Some(_) | None => Some(JobCommandOutcome::NotFound),
     }

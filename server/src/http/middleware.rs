@@ -95,7 +95,7 @@ impl RequestCaller {
 /// The refusal of an object that a key sees, but may not open or change because it belongs to
 /// another key.
 pub(super) fn another_keys_failure(what: impl fmt::Display) -> HttpFailure {
-    Problem::new(Code::Forbidden, format!("{what} is another key's"))
+    Problem::new(Code::Forbidden, format!("{what} belongs to another key"))
         .with_role(Role::Administrator.as_str())
         .with_remedy("ask its owner, or use a key with the role administrator")
         .into()
@@ -117,20 +117,17 @@ impl FromRequest for RequestCaller {
 }
 
 fn missing_role_failure(key: &KeyName, role: Role) -> HttpFailure {
-    Problem::new(
-        Code::Forbidden,
-        format!("the key {key} has not the role {role}"),
-    )
-    .with_role(role.as_str())
-    .with_remedy(format!(
-        "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
+    Problem::new(Code::Forbidden, format!("key {key} lacks the role {role}"))
+        .with_role(role.as_str())
+        .with_remedy(format!(
+            "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
              of a key that has it"
-    ))
-    .into()
+        ))
+        .into()
 }
 
 fn missing_key_failure() -> HttpFailure {
-    Problem::new(Code::NoKey, "the request carries no valid key")
+    Problem::new(Code::NoKey, "the request has no valid key")
         .with_remedy(
             "send the header `Authorization: Bearer <token>`; on the server's own machine the \
              command line finds a token by itself, and `cospan key add` makes more",

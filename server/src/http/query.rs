@@ -25,7 +25,8 @@ pub(super) fn read_query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T
                     None if known.is_empty() => "leave it out".into(),
                     None => format!("there are: {}", known.join(", ")),
                 };
-                let problem = Problem::new(Code::BadParameter, "there is no such parameter here");
+                let problem =
+                    Problem::new(Code::BadParameter, "this address has no such parameter");
                 problem.with_key_path(unknown).with_remedy(remedy).into()
             }
             None => wrong_parameter(&name, problem),

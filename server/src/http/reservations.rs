@@ -122,7 +122,7 @@ fn list_shared(edge: &HttpState, site: Option<&str>) -> Vec<SharedReport> {
 }
 
 fn no_such_reservation(id: JobId) -> HttpFailure {
-    let problem = format!("job {id} is not to be promised a start");
+    let problem = format!("job {id} wants no reservation");
     let remedy = "submit it with --start, or with [reservation] in its file";
     Problem::new(Code::NotFound, problem)
         .with_remedy(remedy)

@@ -214,7 +214,7 @@ pub(crate) fn describe_reservation_turn(
         .shared_reservation()
         .filter(|_| job.waits_in_shared_reservation())?;
     let Some(group) = view.joint_reservation_named(name, now) else {
-        return Some(format!("its reservation {name} is no more"));
+        return Some(format!("its reservation {name} no longer exists"));
     };
     let sites: Vec<&str> = match group.usable_parts(now).next() {
         Some(_) => group

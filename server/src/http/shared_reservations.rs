@@ -67,7 +67,7 @@ async fn command_site(
     match edge.backend.run_command(command).await? {
         ApiAnswer::Done => Ok(()),
         other => Err(HttpFailure::internal(
-            "order this",
+            "carry out this command",
             format!("the answer was {other:?}"),
         )),
     }
@@ -165,7 +165,7 @@ pub(super) async fn extend(
         (Some(until), None) => until.0,
         (None, Some(longer)) => ends + longer.0,
         (Some(_), Some(_)) | (None, None) => {
-            let why = "say either `until` when it is to last, or `for` how much longer";
+            let why = "give either `until`, the new end, or `for`, how much longer it lasts";
             return Err(Problem::new(Code::BadWindow, why)
                 .with_key_path("until")
                 .into());

@@ -143,7 +143,7 @@ async fn command_site(
     match edge.backend.run_command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
         other => Err(HttpFailure::internal(
-            "order this",
+            "carry out this command",
             format!("the answer was {other:?}"),
         )),
     }

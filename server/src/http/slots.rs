@@ -98,7 +98,7 @@ impl SlotsQuery {
             }
             () if self.wall_time.0 == DurationMs::ZERO => Err(senseless_parameter(
                 "for",
-                "is no time; give the wall time of the job",
+                "is 0; give the wall time of the job",
             )),
             () => {
                 let resources = Resources::processors(self.processors);

@@ -142,10 +142,7 @@ impl SlowRequestLimiter {
 }
 
 fn queue_full_failure(key: &KeyName) -> HttpFailure {
-    let detail = format!(
-        "{PLACES} requests of the key {key} that take long are waited for, which is the most there \
-         may be"
-    );
+    let detail = format!("the key {key} has {PLACES} slow requests under way, the most allowed");
     Problem::new(Code::Busy, detail).with_retry_after(1).into()
 }
 

@@ -85,12 +85,10 @@ impl StreamLimiter {
         let most = self.most_streams(full);
         let detail = match full {
             StreamHolder::Everybody => {
-                format!("{most} streams are open, which is the most there may be")
+                format!("{most} streams are open, the most allowed")
             }
             StreamHolder::Key(key) => {
-                format!(
-                    "the key {key} has {most} streams open, which is the most that one may have"
-                )
+                format!("the key {key} has {most} streams open, the most that one key may have")
             }
             StreamHolder::Address(_) => {
                 format!("{most} streams are open from this address, the most that one may have")

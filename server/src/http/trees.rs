@@ -65,7 +65,7 @@ pub(super) async fn tree(
     let listing = match edge.backend.list_directory(&order).await {
         Ok(Some(listing)) => listing,
         Ok(None) => {
-            let detail = format!("what job {} left as {path} is no directory", job.id);
+            let detail = format!("output {path} of job {} is no directory", job.id);
             let remedy = "read it as an output";
             return Err(Problem::new(Code::NotFound, detail)
                 .with_remedy(remedy)
@@ -75,7 +75,7 @@ pub(super) async fn tree(
     };
     let report = report_listing(&listing).map_err(|problem| {
         let detail = format!("directory {path} of job {}: {problem}", job.id);
-        let remedy = "have the payload pack what is in it into one file, and make that its output";
+        let remedy = "let the payload pack its content into one file, and make that the output";
         HttpFailure::from(Problem::new(Code::Conflict, detail).with_remedy(remedy))
     })?;
     Ok(HttpResponse::Ok().json(report))
@@ -96,7 +96,7 @@ pub(super) async fn refusal_without_file(
     }
     let name = job.component_name(component).unwrap_or_default();
     let detail = format!(
-        "what component {name} of job {} left as {path} is a directory",
+        "output {path} of component {name} of job {} is a directory",
         job.id
     );
     let remedy = format!(

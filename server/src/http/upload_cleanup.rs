@@ -40,7 +40,7 @@ pub(super) async fn clean_up_uploads(edge: Data<HttpState>) {
                     continue;
                 };
                 if let Err(error) = clean_up_upload(&edge, upload, &needed).await {
-                    tracing::debug!(%error, "an upload is not tidied up yet");
+                    tracing::debug!(%error, "cannot tidy up an upload yet");
                 }
             }
         }

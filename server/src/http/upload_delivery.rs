@@ -66,7 +66,7 @@ pub(super) async fn deliver_upload(
     };
     match actix_web::rt::time::timeout(PATIENCE, waited).await {
         Ok(Ok(file)) => Ok(DeliveryProgress::Done(Box::new(file?))),
-        Ok(Err(error)) => Err(HttpFailure::internal("land an upload", error)),
+        Ok(Err(error)) => Err(HttpFailure::internal("deliver an upload", error)),
         Err(_) => Ok(DeliveryProgress::UnderWay),
     }
 }

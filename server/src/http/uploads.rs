@@ -56,21 +56,22 @@ impl From<UploadError> for HttpFailure {
             ),
             UploadError::TooLarge { .. } => (
                 Code::NeverRoomForFile,
-                "bring it to a site yourself and register it there, or have `limits.max_upload` raised",
+                "copy it to a site yourself and register it there, or ask for a higher \
+                 `limits.max_upload`",
             ),
             UploadError::Quota { .. } => (
                 Code::NoRoomForFile,
-                "remove uploaded files that are not needed (`cospan file remove`), or have \
-                 `limits.upload_quota` raised",
+                "remove uploaded files that you do not need (`cospan file remove`), or ask for a \
+                 higher `limits.upload_quota`",
             ),
             UploadError::TooMany { .. } => (
                 Code::NoRoomForFile,
-                "remove uploaded files that are not needed (`cospan file remove`), or pack many \
+                "remove uploaded files that you do not need (`cospan file remove`), or pack many \
                  into one",
             ),
             UploadError::DiskFull { .. } => (
                 Code::NoRoomForFile,
-                "have room made on that disk, and send it again",
+                "free space on that disk, and send it again",
             ),
             UploadError::Elsewhere { .. } => {
                 (Code::Conflict, "go on where the upload's `offset` is")
@@ -81,7 +82,7 @@ impl From<UploadError> for HttpFailure {
                 use std::io::ErrorKind::{QuotaExceeded, StorageFull};
                 return match error.kind() {
                     StorageFull | QuotaExceeded => Problem::new(Code::NoRoomForFile, detail)
-                        .with_remedy("have room made on the disk of the server's data directory")
+                        .with_remedy("free space on the disk of the server's data directory")
                         .into(),
                     _ => HttpFailure::internal("keep an upload", error),
                 };

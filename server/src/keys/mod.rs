@@ -73,7 +73,7 @@ pub enum KeyError {
          away; give it another of them with `cospan key grant`"
     )]
     Rank(Role),
-    #[error("there are {0} keys already, which is the most there may be")]
+    #[error("there are {0} keys already, the most allowed")]
     TooMany(usize),
     #[error("the operating system gave no random numbers: {0}")]
     NoRandomness(String),

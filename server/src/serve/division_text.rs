@@ -26,7 +26,7 @@ pub(super) fn describe_division(
         parts,
     } = match division {
         Ok(division) => division,
-        Err(reason) => return format!("no site would promise it a start now: {reason}"),
+        Err(reason) => return format!("no site would reserve a start for it now: {reason}"),
     };
     let processors = parts.iter().map(|(_, count)| count).sum();
     let split = SplitReport::of_shape(spec, *shape, processors, parts.len());
@@ -37,11 +37,11 @@ pub(super) fn describe_division(
         .join(", ");
     let start = Instant(*start);
     if *is_accepted {
-        format!("sites would promise it a start at {start}: {split}: {parts}")
+        format!("sites would reserve a start for it at {start}: {split}: {parts}")
     } else {
         format!(
-            "no site would promise it a start within its window; the earliest would be {start}: \
-             {split}: {parts}"
+            "no site would reserve a start for it within its window; the earliest would be \
+             {start}: {split}: {parts}"
         )
     }
 }

@@ -110,8 +110,8 @@ fn basis_of_bids(explanation: &JobExplanation, is_placed: bool) -> Option<String
     let bandwidths = format!("bandwidths {}", explanation.bid_kind.as_str());
     Some(if is_placed {
         format!(
-            "sites as they are now, without what the job itself holds, not as they were when it \
-             was placed, which is not kept; {bandwidths}"
+            "sites as they are now, without what the job itself holds; how they were when it was \
+             placed is not kept; {bandwidths}"
         )
     } else {
         format!("sites as they are now; {bandwidths}")
@@ -360,7 +360,7 @@ fn summarize(job: &Job, explanation: &JobExplanation, standing: Option<&QueueSta
 fn describe_placement(explanation: &JobExplanation, standing: Option<&QueueStanding>) -> String {
     if let Some(WaitingCondition::BackedOff(until)) = standing.map(|standing| standing.condition) {
         let until = Instant(until);
-        return format!("it backs off after a setback and is tried again at {until}");
+        return format!("it waits after a setback; the next try is at {until}");
     }
     match &explanation.decision {
         Ok(plan) => {
@@ -415,7 +415,7 @@ pub(super) fn describe_missing_link(missing: &MissingLink, names: &[String]) -> 
 fn describe_later_start(job: &Job, index: ComponentIndex) -> Option<String> {
     let name = component_name(job, index)?;
     let at = Instant(job.component_start(index)?);
-    Some(format!("; {name} begins at {at}, as promised"))
+    Some(format!("; {name} begins at {at}, as reserved"))
 }
 
 /// Of very many names only this many are listed.
@@ -489,11 +489,11 @@ fn describe_phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         JobPhase::Aborting {
             why: AbortCause::Cancelled,
             ..
-        } => "it is being cancelled; what runs is being ended".into(),
+        } => "it is being cancelled; what still runs is being ended".into(),
         JobPhase::Aborting { why, then, .. } => {
             let why = describe_abort(why, &ComponentNames::of_job(job));
             format!(
-                "its round is being given up: {why}; {}",
+                "its round is being aborted: {why}; {}",
                 describe_aftermath(then)
             )
         }

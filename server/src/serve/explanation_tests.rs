@@ -115,7 +115,7 @@ fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
     assert_eq!(waiting, "sites as they are now; bandwidths as configured");
     let placed = basis_of_bids(&explanation, true).unwrap();
     assert!(
-        placed.contains("not as they were when it was placed"),
+        placed.contains("how they were when it was placed is not kept"),
         "{placed}"
     );
 }
@@ -158,17 +158,17 @@ fn phases() -> Vec<(JobPhase, &'static str)> {
                     reason: "tried too often".into(),
                 },
             ),
-            "its round is being given up: input did not arrive: no space left; then it fails: \
-             tried too often",
+            "its round is being aborted: input did not arrive: no space left; then it fails: tried \
+             too often",
         ),
         (
             aborting(why, AbortConsequence::Cancel { by: by() }),
-            "its round is being given up: input did not arrive: no space left; then it is \
+            "its round is being aborted: input did not arrive: no space left; then it is \
              cancelled, as ada asked",
         ),
         (
             aborting(AbortCause::Cancelled, AbortConsequence::Cancel { by: by() }),
-            "it is being cancelled; what runs is being ended",
+            "it is being cancelled; what still runs is being ended",
         ),
     ]
 }
@@ -242,7 +242,7 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
         Some(&standing),
     );
     assert!(
-        told.starts_with("it backs off after a setback and is tried again at 1970"),
+        told.starts_with("it waits after a setback; the next try is at 1970"),
         "{told}"
     );
 }

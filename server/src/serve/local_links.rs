@@ -42,8 +42,11 @@ pub(super) fn with_local_links(config: &Config) -> Config {
         let bandwidth = match measure_rate(&to.root) {
             Ok(bandwidth) => bandwidth,
             Err(problem) => {
-                warn!(site = %to.name, %problem, "how fast its disk is could not be measured: \
-                      give it a [[link]]");
+                warn!(
+                    site = %to.name,
+                    %problem,
+                    "cannot measure the speed of its disk: give it a [[link]]"
+                );
                 continue;
             }
         };

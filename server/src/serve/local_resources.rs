@@ -45,7 +45,11 @@ pub(super) fn site_totals(
         .filter(|site| site.memory.is_none() || site.disk.is_none() || site.gpus.is_none())
     {
         let all = totals.get(&site.name).map(|total| &total.others);
-        info!(site = %site.name, resources = ?all, "what it has was found out where not configured");
+        info!(
+            site = %site.name,
+            resources = ?all,
+            "resources that are not configured were detected"
+        );
     }
     totals
 }
@@ -95,7 +99,7 @@ fn group_by_file_system<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
                 .0
                 .push(site),
             Err(problem) => {
-                warn!(site = %site.name, %problem, "how much disk it has could not be found out");
+                warn!(site = %site.name, %problem, "cannot find out how much disk it has");
             }
         }
     }

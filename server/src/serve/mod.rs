@@ -165,8 +165,10 @@ pub fn serve(
         let serving = actix_web::rt::spawn(served);
         let signal = signals.wait_for_end(|| {
             match ring.reload_if_changed() {
-                Ok(_) => info!(keys = ring.len(), "SIGHUP: keys read anew"),
-                Err(problem) => error!(%problem, "SIGHUP: cannot read the keys; those known stay"),
+                Ok(_) => info!(keys = ring.len(), "SIGHUP: keys reloaded"),
+                Err(problem) => {
+                    error!(%problem, "SIGHUP: cannot read the keys; known ones stay valid")
+                }
             }
             reread();
         });
@@ -196,7 +198,12 @@ async fn start_server(
     let (sink, reports) = wiring::report_channel();
     if let Some(given) = job_memory::excess_bound(config) {
         let most = job_memory::max_memory_at_start(config);
-        warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
+        warn!(
+            %given,
+            %most,
+            "limits.max_job_memory is more than this server could start again with; it accepts \
+             no more than `most`"
+        );
     }
     let (opened, view, remains) = match records::open_store(
         &path,
@@ -300,7 +307,7 @@ fn serve_read_only(
     let backend = ReadOnlyStore::new(opened, engine, found);
     error!(
         why = backend.read_only_reason().unwrap_or_default(),
-        "only reading; give this server more memory, or import an export where there is more"
+        "read-only; give this server more memory, or import an export on a machine with more memory"
     );
     let running = bound.serve(HttpState::new(Arc::new(backend), keys, http, registry)?)?;
     Ok(StartedServer {
@@ -388,7 +395,7 @@ async fn stop_server(started: StartedServer) {
     let store = started.store;
     let closed = actix_web::rt::task::spawn_blocking(move || store.close());
     if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {
-        warn!("the store takes long to close; everything acknowledged is durable all the same");
+        warn!("the store takes long to close; everything acknowledged is durable");
     }
     for connection in started.connections {
         connection.close_connection().await;

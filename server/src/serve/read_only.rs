@@ -49,9 +49,9 @@ impl ReadOnlyStore {
         let JobMemoryExcess { jobs, needed, most } = found;
         let why = format!(
             "the {jobs} jobs in the store would take about {needed} of memory, and all jobs \
-             together may take {most} of what this server has (`server.memory`): single jobs are \
-             shown (`cospan show`) and `cospan store export` works, nothing else; what runs at \
-             sites goes on"
+             together may take {most} of what this server has (`server.memory`); the server is \
+             read-only: only `cospan show` of single jobs and `cospan store export` work; what \
+             runs at sites goes on"
         );
         Self {
             opened,

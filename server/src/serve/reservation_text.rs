@@ -37,7 +37,7 @@ pub(super) fn describe_reservation_wait(job: &Job) -> Option<String> {
             let claimed = describe_unreserved(job, reservation);
             let split = describe_split(job);
             Some(format!(
-                "it starts at {start}, as promised: {split}{held}{claimed}{flexible}"
+                "it starts at {start}, as reserved: {split}{held}{claimed}{flexible}"
             ))
         }
         _ => None,
@@ -54,7 +54,7 @@ pub(super) fn describe_next_step(job: &Job) -> Option<String> {
     let latest = Instant(latest);
     let Some(at) = reservation_request_at(job).map(Instant) else {
         return Some(format!(
-            "no site is asked to promise it a start any more; it fails at {latest}"
+            "no site is asked for a reservation any more; it fails at {latest}"
         ));
     };
     let refused = match job.reservation {
@@ -63,8 +63,8 @@ pub(super) fn describe_next_step(job: &Job) -> Option<String> {
     };
     let earliest = Instant(earliest.max(at.0));
     Some(format!(
-        "{refused}if it still waits at {at}, sites are asked to promise it a start from {earliest} to \
-         {latest}"
+        "{refused}if it still waits at {at}, sites are asked for a reservation with a start from \
+         {earliest} to {latest}"
     ))
 }
 

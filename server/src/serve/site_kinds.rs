@@ -262,9 +262,13 @@ async fn take_roots(sites: &[(SiteName, SiteSetupStep)]) {
         match tokio::time::timeout(TAKEN_WITHIN, take()).await {
             Ok(Ok(())) => {}
             Ok(Err(problem)) => {
-                warn!(%site, %problem, "its root is not taken; it is once nothing is in the way");
+                warn!(
+                    %site,
+                    %problem,
+                    "its root cannot be taken yet; it is taken once the problem is mended"
+                );
             }
-            Err(_) => warn!(%site, "no answer yet; its root is taken when it is reached"),
+            Err(_) => warn!(%site, "no answer yet; its root is taken once the site answers"),
         }
     });
     futures_util::future::join_all(taken).await;

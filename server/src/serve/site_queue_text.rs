@@ -51,7 +51,7 @@ fn describe_position(component: &Component, site: &str) -> String {
                 }
                 (None, Some(at)) => format!("at {site}, submitted to begin at {at}"),
                 (None, None) => {
-                    format!("at {site} since {since}, which does not say when it starts it")
+                    format!("at {site} since {since}, which gives no expected start")
                 }
             }
         }
@@ -110,7 +110,7 @@ mod tests {
             "at leiden since 1970-01-01T00:00:00.000Z, expected to start at \
              1970-01-01T00:01:00.000Z, as it said at 1970-01-01T00:00:30.000Z"
         ));
-        assert!(told(waits(None)).ends_with("which does not say when it starts it"));
+        assert!(told(waits(None)).ends_with("which gives no expected start"));
         let host: Arc<str> = "node".into();
         let lrm_id = LrmId::new("7").unwrap();
         let since = Timestamp(0);

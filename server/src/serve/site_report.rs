@@ -101,11 +101,14 @@ fn barred_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
     let errors = record.consecutive_errors;
     let told = record.barred_owners(now).map(|(owner, ban)| match ban {
         OwnerBan::Probed => format!(
-            "a probe of our own is on its way: the last {errors} errors are all of jobs of {owner}, \
+            "our own probe is on its way: the last {errors} errors all came from jobs of {owner}, \
              which stay away until it is back"
         ),
         OwnerBan::KeptOff { until } => {
-            format!("jobs of {owner} stay away until {}: they failed one after the other", Instant(until))
+            format!(
+                "jobs of {owner} stay away until {}: they failed one after the other",
+                Instant(until)
+            )
         }
     });
     let told: Vec<String> = told.collect();

@@ -149,7 +149,7 @@ fn start_document(job: &Job, notice: &StartNotice) -> serde_json::Value {
         "owner": row.owner,
         "at_ms": notice.at.0,
         "start": start,
-        "text": format!("job {}{name} {what} {start}, as promised", row.id),
+        "text": format!("job {}{name} {what} {start}, as reserved", row.id),
     })
 }
 

@@ -9,17 +9,17 @@ use thiserror::Error;
 pub enum UploadError {
     #[error("this server takes no uploads")]
     Off,
-    #[error("a file of {} is longer than the {} that may be uploaded", Bytes(*.size), Bytes(*.most))]
+    #[error("a file of {} is larger than the {} that may be uploaded", Bytes(*.size), Bytes(*.most))]
     TooLarge { size: u64, most: u64 },
     #[error(
-        "{} more would be beyond the {} that a key may have uploaded; this one has {}",
+        "{} more would exceed the {} that one key may upload; this one has {}",
         Bytes(*.size), Bytes(*.most), Bytes(*.has)
     )]
     Quota { size: u64, has: u64, most: u64 },
-    #[error("a key may have uploaded {most} files, and this one has")]
+    #[error("this key has uploaded {most} files, the most allowed")]
     TooMany { most: u64 },
     #[error(
-        "the disk of the server's data directory has room for {} more and not for {}",
+        "the disk of the server's data directory has room for {} more, not for {}",
         Bytes(*.free), Bytes(*.size)
     )]
     DiskFull { size: u64, free: u64 },

@@ -40,12 +40,12 @@ pub const RIVALS: [RivalPolicy; 3] = [
     RivalPolicy {
         name: "rival-replication",
         copies: SubmissionCopies::Two,
-        what: "every job twice, and both run to their end",
+        what: "every job twice, and both copies run to their end",
     },
     RivalPolicy {
         name: "rival-replication-cancel",
         copies: SubmissionCopies::TwoUntilFirst,
-        what: "every job twice, and the later one is cancelled",
+        what: "every job twice, and the later copy is cancelled",
     },
 ];
 

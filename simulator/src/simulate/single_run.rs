@@ -47,7 +47,7 @@ pub enum SimulateError {
     #[error(transparent)]
     Grid(#[from] GridBuildError),
     /// The run itself broke off.
-    #[error("the run of {name} broke off: {cause:#}; this is a fault of cospan: please report it")]
+    #[error("the run of {name} broke off: {cause:#}; this is a bug in Cospan: please report it")]
     Run {
         /// The run.
         name: String,
@@ -288,7 +288,7 @@ impl RunNotes {
         lines.extend(self.sites.iter().map(SiteLogNotes::to_string));
         if let Some(load) = self.load.filter(|load| *load > 1.0) {
             lines.push(format!(
-                "the jobs ask for {load:.2} times what the grid has, so the queue grows until the \
+                "the jobs need {load:.2} times what the grid has, so the queue grows until the \
                  last submission; a --load-scale below 1 spreads them out"
             ));
         }

@@ -108,7 +108,7 @@ impl SshExecutor {
             || host.starts_with('-')
             || host.contains(|c: char| c.is_whitespace() || c.is_control())
         {
-            return Err(format!("{host:?} cannot be the name of a host"));
+            return Err(format!("{host:?} is not a host name"));
         }
         if config.socket.as_os_str().len() > SOCKET_MAX {
             let socket = config.socket.display();

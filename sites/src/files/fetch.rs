@@ -197,7 +197,10 @@ async fn fetch_file(
     data.sync_all().await.map_err(here)?;
     if offset != wanted.size.0 || Digest(*hasher.finalize().as_bytes()) != wanted.digest {
         tokio::fs::remove_file(&part).await.map_err(here)?;
-        return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+        return Err((
+            CopyBlame::Source,
+            "it is not the expected content".to_owned(),
+        ));
     }
     put_in_place(part, to).await.map_err(here)
 }

@@ -76,7 +76,10 @@ pub(super) async fn fetch_tree(
     });
     match found.await? {
         Ok(found) if found == wanted => Ok(()),
-        Ok(_) => Err((CopyBlame::Source, "it is not what was ordered".to_owned())),
+        Ok(_) => Err((
+            CopyBlame::Source,
+            "it is not the expected content".to_owned(),
+        )),
         Err(why) => Err((CopyBlame::Source, why)),
     }
 }

@@ -140,7 +140,10 @@ impl<D: TreePushDestination> RunningPush<D> {
                 .store(inside.end.saturating_sub(run.start), Ordering::Relaxed);
         }
         if Digest(*whole.finalize().as_bytes()) != file.digest {
-            return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+            return Err((
+                CopyBlame::Source,
+                "it is not the expected content".to_owned(),
+            ));
         }
         if self.is_own && self.order.chunk.is_none() {
             let from = &self.order.source.place;

@@ -113,7 +113,10 @@ impl<D: TreePushDestination> RunningPush<D> {
         }
         let (digest, sum) = digester.finish_digests();
         if digest != content.digest {
-            return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+            return Err((
+                CopyBlame::Source,
+                "it is not the expected content".to_owned(),
+            ));
         }
         if self.is_own {
             retry_while_passing(|| self.to.duplicate_own(&self.name, place))

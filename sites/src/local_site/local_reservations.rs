@@ -235,7 +235,7 @@ impl LocalSiteState {
                     Ok(())
                 } else {
                     Err(SiteError::SiteFull(format!(
-                        "what it asks for is reserved for others within {}",
+                        "others have reserved what it asks for, within the next {}",
                         order.hold_max + longest
                     )))
                 }

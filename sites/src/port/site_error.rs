@@ -13,7 +13,7 @@ pub enum SiteError {
     NotSent(String),
     /// The site does not let us in, or is not the one it was: certainly not done. Somebody must
     /// renew credentials; the text says how.
-    #[error("not let in by the site: {0}")]
+    #[error("the site does not let us in: {0}")]
     LockedOut(String),
     /// The site was reached, and our files there are not in order: certainly not done, nobody's
     /// error. Somebody must mend it; the text says how.

@@ -123,7 +123,7 @@ pub(super) fn reservation_answer(
     let why = said.join("; ");
     let Some(code) = code else {
         return Err(SiteError::OutcomeUnknown(format!(
-            "scontrol told no code: {why}"
+            "scontrol gave no exit code: {why}"
         )));
     };
     if code == 0 {

@@ -28,7 +28,7 @@ pub(super) fn check_reservations(
             good_finding(WHAT, format!("{account} may make reservations ({right})"))
         }
         (Some(right), false) => {
-            let how = "grants_reservations = true in its [[site]] has it promise starts";
+            let how = "grants_reservations = true in its [[site]] lets it grant reservations";
             good_finding(
                 WHAT,
                 format!("none; {account} may make reservations ({right}): {how}"),

@@ -214,7 +214,7 @@ impl SlurmSite {
             ScontrolOutcome::All | ScontrolOutcome::Twice => {}
             ScontrolOutcome::Missing | ScontrolOutcome::InUse => {
                 return Err(SiteError::OutcomeUnknown(
-                    "scontrol made no sense".to_owned(),
+                    "scontrol gave an answer that does not fit".to_owned(),
                 ));
             }
         }

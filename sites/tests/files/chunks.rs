@@ -66,7 +66,7 @@ fn a_chunk_of_a_file_that_is_another_elsewhere_is_the_sources_fault() {
         panic!("{status:?}")
     };
     assert_eq!(blame, CopyBlame::Source);
-    assert!(detail.contains("not what was ordered"), "{detail}");
+    assert!(detail.contains("not the expected content"), "{detail}");
     assert!(!world.b.has_content(order.content.digest).unwrap());
 }
 

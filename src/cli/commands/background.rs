@@ -39,7 +39,7 @@ pub(crate) fn start_background(
             context,
             data,
             &running,
-            "a server runs here already and answers",
+            "a server already runs here and answers",
         );
     }
     let file = data.join(LOG);
@@ -68,7 +68,7 @@ pub(crate) fn start_background(
                     child.id(),
                     READY_MAX.as_secs()
                 ),
-                format!("its log says what it does: {}", file.display()),
+                format!("see its log: {}", file.display()),
             ));
         }
         std::thread::sleep(LOOK);
@@ -110,7 +110,7 @@ fn spawn_detached(log: &File) -> Result<Child, CliError> {
 
 fn report_failure(error: std::io::Error) -> CliError {
     CliError::usage_error(
-        format!("the server cannot be started: {error}"),
+        format!("cannot start the server: {error}"),
         "run `cospan serve`",
     )
 }
@@ -190,7 +190,7 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExitCode, C
                     "the server (process {process}) has not ended after {} s",
                     STOP_MAX.as_secs()
                 ),
-                format!("what is durable stays, even if you end it at once: kill -9 {process}"),
+                format!("end it at once with: kill -9 {process}; nothing durable is lost"),
             ));
         }
         std::thread::sleep(LOOK);
@@ -198,7 +198,7 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExitCode, C
     context
         .out
         .print_answer(&json!({ "stopped": process }), |_| {
-            format!("the server (process {process}) has ended; what runs at the sites runs on\n")
+            format!("the server (process {process}) has ended; what runs at the sites goes on\n")
         })?;
     Ok(CliExitCode::Done)
 }
@@ -209,7 +209,7 @@ fn send_end_signal(process: u32) -> Result<(), CliError> {
         // It ended by itself in the meantime.
         Some(Ok(()) | Err(Errno::SRCH)) | None => Ok(()),
         Some(Err(error)) => Err(CliError::usage_error(
-            format!("the server (process {process}) cannot be told to end: {error}"),
+            format!("cannot stop the server (process {process}): {error}"),
             "run this as the user that runs the server",
         )),
     }

@@ -60,7 +60,8 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
     print_note(if args.dry_run {
         "nothing was injected: this is what would run"
     } else {
-        "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
+        "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` \
+         shows their effects"
     });
     Ok(CliExitCode::Done)
 }
@@ -82,7 +83,7 @@ fn not_allowed_error() -> CliError {
     let remedy = "set allowed = true in [chaos] of its configuration, and restart it";
     CliError {
         exit: CliExitCode::Refused,
-        message: "this server does not let anybody inject faults".into(),
+        message: "this server does not allow fault injection".into(),
         remedy: Some(remedy.into()),
         quiet: false,
     }
@@ -112,7 +113,7 @@ fn print_report(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
 fn status_text(status: &ChaosStatus) -> String {
     match &status.rehearsal {
         _ if !status.allowed => {
-            "faults cannot be injected here: allowed is not set in [chaos]\n".into()
+            "this server does not allow fault injection: allowed is not set in [chaos]\n".into()
         }
         None => format!(
             "no faults are injected; a rehearsal may take {} and strike {} of {} sites\n",
@@ -178,7 +179,7 @@ fn report_text(report: &ChaosReport) -> String {
         .collect();
     text += "\n";
     text += &match strikes.as_slice() {
-        [] => "no call came by that could have been struck\n".to_owned(),
+        [] => "no call came that a fault could strike\n".to_owned(),
         rows => format_columns(&["SITE", "FAULT", "CALL", "CALLS", "STRUCK"], rows),
     };
     let sites: Vec<Vec<String>> = report
@@ -193,7 +194,8 @@ fn report_text(report: &ChaosReport) -> String {
         jobs_text(&report.jobs)
     );
     if report.isolated {
-        text += "\nso many sites were silent at once that the fault was taken to be ours\n";
+        text += "\nso many sites fell silent at once that the control plane took itself to be \
+                 isolated\n";
     }
     if report.changes_missed > 0 {
         text += &format!(
@@ -242,8 +244,8 @@ fn jobs_text(jobs: &JobDeeds) -> String {
             "Submissions uncertain",
             jobs.submissions_uncertain.to_string(),
         ),
-        ("Attempts made anew", jobs.attempts_renewed.to_string()),
-        ("Rounds given up", format!("{aborted}{causes}")),
+        ("Attempts renewed", jobs.attempts_renewed.to_string()),
+        ("Rounds aborted", format!("{aborted}{causes}")),
         ("Jobs placed again", jobs.placed_again.to_string()),
         ("Jobs started", jobs.started.to_string()),
         ("Jobs finished", jobs.finished.to_string()),

@@ -22,7 +22,7 @@ pub(crate) fn run(
             print_warnings(&located);
             let wrong = wrong_roots(context, &located);
             if !wrong.is_empty() {
-                let remedy = "no server starts with such a root: correct it, then check again";
+                let remedy = "correct it, then check again: no server starts with such a root";
                 return Err(CliError::usage_error(wrong.join("\n"), remedy));
             }
             let unknown = missing_site_keys(context, &located);
@@ -107,8 +107,8 @@ fn missing_site_keys(context: &CommandContext, located: &LoadedConfigFile) -> Ve
     unknown
         .map(|(site, key)| {
             format!(
-                "keys of site {site} names {key}, and there is no such key: \
-                 `cospan key add {key}` makes it, `cospan key list` shows those there are"
+                "keys of site {site} names {key}, but there is no such key: create it with `cospan \
+                 key add {key}`, or see `cospan key list`"
             )
         })
         .collect()

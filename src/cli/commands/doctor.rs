@@ -72,7 +72,7 @@ impl DoctorCheck {
         let remedy = error
             .remedy
             .clone()
-            .unwrap_or_else(|| "correct it, then look again".into());
+            .unwrap_or_else(|| "correct it, then check again".into());
         Self::not_passed(what, error.message.clone(), remedy)
     }
 }
@@ -148,7 +148,7 @@ fn check_configuration(located: &LoadedConfigFile) -> DoctorCheck {
     match (file, located.loaded.warnings.len()) {
         (None, _) => DoctorCheck::warned(
             WHAT,
-            "no file was found: everything is at its default, and there are no sites",
+            "no file found: all settings have their defaults, and there are no sites",
             "name one with --config or COSPAN_CONFIG; `cospan config show` prints a first one",
         ),
         (Some(file), 0) => DoctorCheck::passed(WHAT, file),
@@ -163,7 +163,13 @@ fn check_configuration(located: &LoadedConfigFile) -> DoctorCheck {
 fn check_roots(context: &CommandContext, located: &LoadedConfigFile) -> Vec<DoctorCheck> {
     let wrong = wrong_roots(context, located).into_iter();
     wrong
-        .map(|wrong| DoctorCheck::not_passed("root", wrong, "no server starts before that"))
+        .map(|wrong| {
+            DoctorCheck::not_passed(
+                "root",
+                wrong,
+                "correct it: no server starts with such a root",
+            )
+        })
         .collect()
 }
 
@@ -177,7 +183,7 @@ fn check_disk(directory: &Path) -> DoctorCheck {
             return DoctorCheck::not_passed(
                 WHAT,
                 error.to_string(),
-                "mend it as it says: no server starts on it",
+                "mend it as told: until then no server starts",
             );
         }
     }
@@ -187,7 +193,7 @@ fn check_disk(directory: &Path) -> DoctorCheck {
         Err(error) => {
             return DoctorCheck::not_passed(
                 WHAT,
-                format!("cannot look at {}: {error}", place.display()),
+                format!("cannot examine {}: {error}", place.display()),
                 "check that its disk is there",
             );
         }
@@ -196,7 +202,7 @@ fn check_disk(directory: &Path) -> DoctorCheck {
     if is_in_memory(place) {
         return DoctorCheck::not_passed(
             WHAT,
-            format!("{name} lies in memory: a power cut would take everything"),
+            format!("{name} is in memory: a power cut would lose everything"),
             "set server.data_directory to a place on a disk",
         );
     }
@@ -221,7 +227,7 @@ fn check_key(context: &CommandContext, located: &LoadedConfigFile) -> DoctorChec
         Ok(Some(_)) => DoctorCheck::passed(WHAT, keys.token_file_path().display().to_string()),
         Ok(None) => DoctorCheck::warned(
             WHAT,
-            "there is none in COSPAN_TOKEN nor beside the store",
+            "no key in COSPAN_TOKEN or beside the store",
             "start the server once as this user, or ask its operator for `cospan key add`",
         ),
         Err(error) => DoctorCheck::from_error(WHAT, &error.into()),
@@ -283,15 +289,15 @@ fn report_silent_server(
     }
     let mut all = before.iter().chain(looked.into_iter().flatten());
     check.remedy = Some(match all.find(|check| check.verdict == CheckVerdict::Bad) {
-        Some(bad) => format!("{} is bad, which is told below: mend that first", bad.what),
+        Some(bad) => format!("mend {} first, see below", bad.what),
         None if here => {
-            "nothing that was looked at here keeps it from starting: `cospan serve`, or `cospan \
-             serve --background`; why it ended is at the end of its log (`server.log` in \
-             the data directory; under systemd `journalctl -u cospan -n 50`)"
+            "no check here keeps it from starting: run `cospan serve`, or `cospan serve \
+             --background`; the end of its log says why it ended (`server.log` in the data \
+             directory; under systemd `journalctl -u cospan -n 50`)"
                 .into()
         }
-        None => "it is on another machine: run `cospan doctor` there, and check the way to it \
-                 (address, port, firewall); --server and COSPAN_SERVER name another"
+        None => "it is on another machine: run `cospan doctor` there, and check address, port and \
+                 firewall; --server or COSPAN_SERVER names another server"
             .into(),
     });
     check
@@ -325,12 +331,9 @@ fn check_store(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCh
     let data = config.data_directory(&context.environment);
     let (path, options) = cospan_server::serve::store_options(config, &data);
     match cospan_storage::check_openable(&path, &options) {
-        Ok(()) => DoctorCheck::passed(
-            WHAT,
-            format!("{}: nothing keeps a server from it", path.display()),
-        ),
+        Ok(()) => DoctorCheck::passed(WHAT, format!("{}: a server can open it", path.display())),
         Err(error) => {
-            let remedy = "`cospan serve` does not start before this is mended";
+            let remedy = "mend this: until then `cospan serve` does not start";
             DoctorCheck::not_passed(WHAT, error.to_string(), remedy)
         }
     }
@@ -339,14 +342,14 @@ fn check_store(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCh
 fn check_clock(server_s: Option<u64>) -> DoctorCheck {
     const WHAT: &str = "clock";
     let Some(theirs) = server_s else {
-        return DoctorCheck::passed(WHAT, "the server does not tell its time");
+        return DoctorCheck::passed(WHAT, "the server does not send its time");
     };
     let apart = (crate::cli::local_time::now().0 / 1_000).abs_diff(theirs);
     if apart > MOST_SKEW_S {
         DoctorCheck::warned(
             WHAT,
-            format!("the server's clock and ours are {apart} s apart"),
-            "set both by NTP",
+            format!("the server's clock and this machine's differ by {apart} s"),
+            "synchronize both with NTP",
         )
     } else {
         DoctorCheck::passed(WHAT, "agrees with the server's")

@@ -51,8 +51,8 @@ pub(super) fn read_whole_explanation(
     if !all.held_still {
         let warning = warning_word();
         print_note(&format!(
-            "{warning}: job {id} changed each time while it was read: what is told of its first \
-             components may be of an earlier state than what is told of its last"
+            "{warning}: job {id} kept changing while it was read: its first components may be \
+             shown in an earlier state than its last"
         ));
     }
     Ok(all.report)
@@ -140,12 +140,12 @@ fn format_left_out(report: &ExplainReport) -> String {
         return String::new();
     };
     let what = match next {
-        0 => "of its components nothing is told".into(),
-        next => format!("of components after the first {next} nothing is told"),
+        0 => "its components are left out".into(),
+        next => format!("components after the first {next} are left out"),
     };
-    let what = format!("{what}: no verdict, no transfer and what keeps it, no ranking");
+    let what = format!("{what}: their verdicts, transfers and rankings");
     match report.job {
-        0 => format!("\n  {what}; sums are of all\n"),
+        0 => format!("\n  {what}; sums count all\n"),
         job => {
             format!("\n  more: cospan explain {job} --after {next}, or -o json for all; {what}\n")
         }
@@ -164,7 +164,7 @@ fn format_verdicts(report: &ExplainReport, each: bool) -> String {
         ));
         if report.job > 0 {
             text.push_str(&format!(
-                "  each of them: cospan explain {} --limit 10, or -o json\n",
+                "  list each: cospan explain {} --limit 10, or -o json\n",
                 report.job
             ));
         }
@@ -344,10 +344,7 @@ mod tests {
     fn what_is_left_out_is_said_however_the_rest_is_told() {
         for each in [false, true] {
             let text = format_report(&report(5_000), each);
-            assert!(
-                text.contains("after the first 25 nothing is told"),
-                "{text}"
-            );
+            assert!(text.contains("after the first 25 are left out"), "{text}");
             assert!(text.contains("--after 25, or -o json for all"), "{text}");
             let tried = format_report(
                 &ExplainReport {
@@ -356,10 +353,7 @@ mod tests {
                 },
                 each,
             );
-            assert!(
-                tried.contains("after the first 25 nothing is told"),
-                "{tried}"
-            );
+            assert!(tried.contains("after the first 25 are left out"), "{tried}");
             assert!(!tried.contains("--after"), "{tried}");
         }
     }

@@ -74,10 +74,7 @@ pub(crate) fn run(
             let upload = find_upload(&client, id)?;
             client.abandon_upload(upload.id.as_deref().unwrap_or(id))?;
             context.out.print_answer(&upload, |upload| {
-                format!(
-                    "upload of {} given up; what arrived of it is deleted\n",
-                    upload.name
-                )
+                format!("upload of {} given up; its data is deleted\n", upload.name)
             })?;
         }
         FileSubcommand::Remove { name, site, force } => {
@@ -86,9 +83,9 @@ pub(crate) fn run(
                 .as_ref()
                 .map_or_else(String::new, |site| format!(" at {site}"));
             let done = serde_json::json!({ "removed": name, "site": site });
-            context
-                .out
-                .print_answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
+            context.out.print_answer(&done, |_| {
+                format!("file {name}{what} removed from the catalogue\n")
+            })?;
         }
     }
     Ok(CliExitCode::Done)
@@ -127,8 +124,8 @@ fn find_upload(client: &Client, start: &str) -> Result<UploadReport, CliError> {
         (Some(upload), true) => Ok(upload),
         (upload, _) => Err(CliError::usage_error(
             match upload {
-                Some(_) => format!("several uploads have an id that begins with {start:?}"),
-                None => format!("there is no upload {start:?} that is not whole"),
+                Some(_) => format!("the ids of several uploads begin with {start:?}"),
+                None => format!("there is no incomplete upload {start:?}"),
             },
             "their ids: cospan file uploads",
         )),
@@ -137,7 +134,7 @@ fn find_upload(client: &Client, start: &str) -> Result<UploadReport, CliError> {
 
 fn format_uploads(page: &UploadPage) -> String {
     if page.uploads.is_empty() {
-        return "no upload is unfinished\n".into();
+        return "no incomplete uploads\n".into();
     }
     let rows: Vec<Vec<String>> = page
         .uploads

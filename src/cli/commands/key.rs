@@ -26,7 +26,7 @@ pub(crate) fn run(
             context
                 .out
                 .print_answer(&answer, |_| format!("{}\n", token.secret()))?;
-            print_note("this is shown only now; its owner sets COSPAN_TOKEN to it");
+            print_note("this secret is shown only now; its owner sets COSPAN_TOKEN to it");
         }
         KeyCommand::List => print_keys(context, &keys.list_keys()?)?,
         KeyCommand::Grant(args) => set_role(context, &keys, args, true)?,
@@ -73,7 +73,7 @@ fn print_keys(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result
     context
         .out
         .print_answer(&answer.collect::<Vec<_>>(), |_| match keys {
-            [] => "no keys; the server makes the first one when it starts\n".into(),
+            [] => "no keys; the server makes the first one at its start\n".into(),
             keys => {
                 let rows: Vec<Vec<String>> = keys
                     .iter()

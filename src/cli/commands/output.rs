@@ -199,10 +199,10 @@ impl OutputDownload<'_> {
     fn path_taken_error(&self) -> CliError {
         CliError::usage_error(
             format!(
-                "{} is there already, and is something else",
+                "{} is already there, and is something else",
                 self.file.display()
             ),
-            "take it away, or fetch to another directory with --to",
+            "remove it, or fetch to another directory with --to",
         )
     }
 
@@ -228,7 +228,7 @@ impl OutputDownload<'_> {
             return Ok(mine);
         }
         Err(CliError::usage_error(
-            "another file is there already, and was left as it is; --overwrite replaces it",
+            "a different file is already there; --overwrite replaces it",
             "fetch it with --overwrite, or to another directory with --to",
         ))
     }
@@ -328,7 +328,7 @@ fn check_download(
         (Some(promised), _) if promised != size => {
             format!("{size} of {promised} bytes arrived")
         }
-        (_, Some(known)) if known != digest => "what arrived is not what the site had".into(),
+        (_, Some(known)) if known != digest => "what arrived differs from what the site had".into(),
         _ => return Ok(()),
     };
     Err(CliError {

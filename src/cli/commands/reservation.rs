@@ -82,7 +82,7 @@ pub(crate) fn run(
             for id in context.resolve_ids(&client, ids)? {
                 client.cancel_reservation(id)?;
                 print_note(&format!(
-                    "job {id} is promised no start any more; it waits as others do"
+                    "the reservations of job {id} are cancelled; it waits as others do"
                 ));
             }
         }
@@ -146,12 +146,12 @@ fn print_move_result(row: &ReservationRow) -> Result<(), CliError> {
     let starts = reservation.start.map(format_local);
     match (reservation.state.as_str(), stayed, starts) {
         ("confirmed", Some(stayed), starts) => {
-            let why = stayed.detail.as_deref().unwrap_or("its sites said no");
+            let why = stayed.detail.as_deref().unwrap_or("its sites refused");
             let starts = starts.unwrap_or_default();
             let message = format!("job {id} was not moved: {why}: it starts at {starts}");
             let remedy = stayed.until.map(|next| {
                 format!(
-                    "a site may grant it from {} on; see also `cospan slots`",
+                    "a site may offer it from {} on; see also `cospan slots`",
                     format_local(next)
                 )
             });
@@ -171,7 +171,7 @@ fn print_move_result(row: &ReservationRow) -> Result<(), CliError> {
         }
         ("refused", ..) => Err(CliError {
             exit: CliExitCode::Refused,
-            message: format!("job {id} was refused its start"),
+            message: format!("job {id} got no reservation"),
             remedy: Some(format!("see: cospan show {id}")),
             quiet: false,
         }),
@@ -197,7 +197,7 @@ fn format_reserved_sites(reservation: &ReservationReport) -> String {
 fn format_page(page: &ReservationPage) -> String {
     let shared = shared_reservation::format_table(&page.shared);
     if page.reservations.is_empty() {
-        return "no job is to be promised a start\n".to_owned() + &shared;
+        return "no job has a reservation or wants one\n".to_owned() + &shared;
     }
     let rows: Vec<Vec<String>> = page
         .reservations
@@ -277,7 +277,10 @@ fn format_job_reservation(row: &ReservationRow) -> String {
         });
         let held: Vec<Vec<String>> = held.collect();
         text.push('\n');
-        text += &format_columns(&["COMPONENT", "SITE", "PROC", "FROM", "TO", "LEASE"], &held);
+        text += &format_columns(
+            &["COMPONENT", "SITE", "PROC", "FROM", "TO", "SERIAL"],
+            &held,
+        );
     }
     if !reservation.ranking.is_empty() {
         text.push('\n');

@@ -98,21 +98,21 @@ fn print_reserved_start(job: &JobReport) -> Result<(), CliError> {
                 let component = &one.component;
                 let site = &one.site;
                 print_note(&format!(
-                    "{}: job {id}: {component} is not reserved, as {site} grants no reservations: it \
-                     is claimed at the start, if processors are idle then",
+                    "{}: job {id}: {component} is not reserved, as {site} grants no reservations: \
+                     it claims processors at the start, if any are idle then",
                     warning_word()
                 ));
             }
             Ok(())
         }
         ("refused", _) => {
-            let why = job.phase.reason.as_deref().unwrap_or("its sites said no");
+            let why = job.phase.reason.as_deref().unwrap_or("its sites refused");
             let remedy = reservation.next.map(|next| {
                 // Rounded up to the next second: an earlier start would be refused again.
                 let next = format_local((next.0 + DurationMs(999)).into());
-                format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+                format!("the earliest start that it could get is {next}: --start \"{next}\"")
             });
-            let message = format!("job {id} was refused its start: {why}");
+            let message = format!("job {id} got no reservation: {why}");
             Err(CliError {
                 exit: CliExitCode::Refused,
                 message,
@@ -128,7 +128,7 @@ fn print_reserved_start(job: &JobReport) -> Result<(), CliError> {
             let asks = asks.unwrap_or_default();
             print_note(&format!(
                 "job {id} starts once processors are idle; if it still waits{asks}, sites are \
-                 asked to promise it a start"
+                 asked for a reservation"
             ));
             Ok(())
         }

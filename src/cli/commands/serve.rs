@@ -47,12 +47,15 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         "starting"
     );
     if !located.loaded.warnings.is_empty() {
-        tracing::warn!("the configuration is odd:\n{}", located.loaded.warnings);
+        tracing::warn!(
+            "the configuration has warnings:\n{}",
+            located.loaded.warnings
+        );
     }
     if is_in_memory(&data) {
         tracing::warn!(
             data = %data.display(),
-            "the data directory lies in memory: a power cut would take everything; set \
+            "the data directory is in memory: a power cut would lose everything; set \
              server.data_directory to a place on a disk"
         );
     }
@@ -73,13 +76,14 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
 fn report_changed_config(context: &CommandContext, running: &Config) {
     match context.config() {
         Ok(located) if located.loaded.config == *running => {
-            tracing::info!("SIGHUP: the configuration is as it was");
+            tracing::info!("SIGHUP: the configuration has not changed");
         }
-        Ok(_) => tracing::warn!("SIGHUP: the configuration has changed; restart to take it over"),
+        Ok(_) => {
+            tracing::warn!("SIGHUP: the configuration has changed; restart the server to apply it")
+        }
         Err(error) => tracing::error!(
             problem = error.message,
-            "SIGHUP: the configuration has problems, and no server would start with it; what runs \
-             goes on"
+            "SIGHUP: the configuration has problems, and no server would start with it; this one goes on unchanged"
         ),
     }
 }
@@ -126,7 +130,7 @@ fn load_chaos_plan(args: &ServeArgs) -> Result<(), CliError> {
     if !args.allow_chaos {
         return Err(CliError::usage_error(
             "this build has planted faults and is for tests only",
-            "install an ordinary build, or say --allow-chaos",
+            "install an ordinary build, or give --allow-chaos",
         ));
     }
     let plan = std::env::var("COSPAN_CHAOS_PLAN").unwrap_or_default();

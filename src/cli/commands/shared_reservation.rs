@@ -34,9 +34,9 @@ pub(super) fn create_and_wait(
         .map(|part| -> Result<SharedPart, CliError> {
             let processors = part.processors.or(args.processors).ok_or_else(|| {
                 let site = &part.site;
-                let remedy = format!("say --processors N, or --site {site}=N");
+                let remedy = format!("give --processors N, or --site {site}=N");
                 CliError::usage_error(
-                    format!("it is not said how much {site} is to reserve"),
+                    format!("the number of processors at {site} is missing"),
                     remedy,
                 )
             })?;
@@ -47,7 +47,7 @@ pub(super) fn create_and_wait(
         });
     let first = parts.next().transpose()?;
     let first =
-        first.ok_or_else(|| CliError::usage_error("no site is named", "say --site NAME"))?;
+        first.ok_or_else(|| CliError::usage_error("no site is named", "give --site NAME"))?;
     let wanted = SharedDocument {
         name: args.name.clone(),
         site: first.site,
@@ -89,9 +89,9 @@ fn refused_error(message: String, report: &SharedReport) -> CliError {
     let next = report.next.map(format_local);
     let remedy = next.map(|next| {
         if report.parts.is_empty() {
-            format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+            format!("the earliest start that it could get is {next}: --start \"{next}\"")
         } else {
-            format!("sites may grant it from {next} on: --start \"{next}\", --within")
+            format!("sites may offer it from {next} on: --start \"{next}\", --within")
         }
     });
     CliError {
@@ -166,7 +166,7 @@ pub(super) fn change_access(
     let report = client.change_shared_access(args.name.as_str(), &who)?;
     context.out.print_answer(&report, format_shared)?;
     print_note(&format!(
-        "jobs that run in {} go on; such as wait for it and may not use it any more fail",
+        "jobs that run in {} go on; waiting jobs that may no longer use it fail",
         args.name
     ));
     Ok(())
@@ -186,14 +186,14 @@ pub(super) fn cancel_and_report(
     let report = wait_for_shared(client, name)?;
     context.out.print_answer(&report, format_shared)?;
     print_note(&format!(
-        "reservation {name} at {} goes back: {}",
+        "reservation {name} at {} is cancelled: {}",
         report.format_sites(),
         format_usage(&report)
     ));
     if !before.jobs.is_empty() {
         let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
         print_note(&format!(
-            "jobs that named it run on, or fail if they waited: {}",
+            "jobs that named it go on, or fail if they still wait: {}",
             jobs.join(", ")
         ));
     }
@@ -204,7 +204,7 @@ pub(super) fn cancel_and_report(
 fn format_usage(report: &SharedReport) -> String {
     let reserved = report.reserved_s as f64 / 3_600.0;
     let used = report.used_s as f64 / 3_600.0;
-    format!("it kept {reserved:.1} processor hours up to now, of which jobs used {used:.1}")
+    format!("it reserved {reserved:.1} processor-hours so far, of which jobs used {used:.1}")
 }
 
 /// Lists the shared reservations, below the jobs.
@@ -255,7 +255,7 @@ pub(super) fn format_shared(shared: &SharedReport) -> String {
         ),
         ("jobs", jobs.join(", ")),
         ("cost", format_usage(shared)),
-        ("lease", format!("r{}", shared.serial)),
+        ("serial", format!("r{}", shared.serial)),
     ]) + "\n"
         + &format_site_parts(shared)
 }
@@ -281,6 +281,6 @@ fn format_site_parts(shared: &SharedReport) -> String {
         .collect();
     format!(
         "{}\n",
-        format_columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)
+        format_columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "SERIAL"], &rows)
     )
 }

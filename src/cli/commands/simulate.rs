@@ -46,14 +46,14 @@ pub(crate) fn run(
     context: &mut CommandContext,
     args: &SimulateArgs,
 ) -> Result<CliExitCode, CliError> {
-    interrupt::set_interrupt_hint("the simulation was ended; nothing was written");
+    interrupt::set_interrupt_hint("interrupted: the simulation wrote nothing");
     let study = build_study(context, args)?;
     check_writable(&args.to)?;
     let watcher: Arc<dyn RunWatcher> = Arc::new(ProgressDisplay::new(&study));
     let records = simulate::run_study(&study, &watcher);
     drop(watcher);
     let records = records.map_err(simulation_error)?;
-    interrupt::set_interrupt_hint("the report was being written; it is not complete");
+    interrupt::set_interrupt_hint("interrupted: the report is incomplete");
     let report = write_report(&args.to, &study.describe(), &records).map_err(report_error)?;
     context
         .out
@@ -75,7 +75,7 @@ fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<Simulati
     let grid = Grid::load(&choose_grid_file(args)?).map_err(|error| match error {
         GridError::Unreadable { .. } => CliError::usage_error(
             error.to_string(),
-            "`cospan simulate --help` tells what a grid file is for",
+            "`cospan simulate --help` says what a grid file is for",
         ),
         GridError::Wrong(problems) => {
             let count = problems.list().len();
@@ -121,15 +121,18 @@ fn choose_grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
         return Ok(grid.clone());
     }
     if !args.example {
-        let remedy = "a grid to begin with, and jobs on it: cospan simulate --example; your own: \
-                      cospan simulate grid.toml --model lublin --jobs 500";
-        return Err(CliError::usage_error("no grid file is named", remedy));
+        let remedy = "try an example grid with: cospan simulate --example; your own with: cospan \
+                      simulate grid.toml --model lublin --jobs 500";
+        return Err(CliError::usage_error("no grid file is given", remedy));
     }
     check_writable(&args.to)?;
     let file = args.to.join("grid.toml");
     match std::fs::read(&file) {
         Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage_error(
-            format!("{} is there, and is not the example", file.display()),
+            format!(
+                "{} is already there, and is not the example",
+                file.display()
+            ),
             format!(
                 "simulate it with: cospan simulate {} --model lublin --jobs 500",
                 file.display()
@@ -178,7 +181,7 @@ fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, C
         },
         _ => {
             return Err(CliError::usage_error(
-                "nothing says where jobs come from",
+                "no source of jobs is given",
                 "--model lublin --jobs 500 draws them from a model, --log FILE reads them from a \
                  log; or begin with --example",
             ));
@@ -294,7 +297,7 @@ fn combine_variants(
             > 1
     }) {
         Some(StudyVariant { label, .. }) => {
-            let message = format!("{label:?} would be compared with itself");
+            let message = format!("{label:?} is given twice");
             Err(CliError::usage_error(message, "give each value once"))
         }
         None => Ok(variants),
@@ -347,7 +350,7 @@ fn check_writable(to: &Path) -> Result<(), CliError> {
     let tried = std::fs::create_dir_all(to).and_then(|()| tempfile::tempfile_in(to));
     tried.map(drop).map_err(|error| {
         let message = format!("cannot write into {}: {error}", to.display());
-        CliError::usage_error(message, "name another folder with --to")
+        CliError::usage_error(message, "name another directory with --to")
     })
 }
 

@@ -190,8 +190,8 @@ fn format_list(list: &SiteList) -> String {
     let mut text = format_columns(&heading, &rows);
     if list.isolated {
         text.push_str(
-            "isolated: so many sites stopped answering at once that the fault is taken to be ours; \
-             nothing is charged or moved until one answers\n",
+            "isolated: so many sites fell silent at once that this server takes itself to be cut \
+             off; nothing is charged or moved until one answers\n",
         );
     }
     text
@@ -252,7 +252,7 @@ fn format_site(site: &SiteReport) -> String {
             site.next_probe_at.map(format_clock).unwrap_or_default(),
         ),
         ("Maintenance", windows.join(", ")),
-        ("Orders", orders.join(", ")),
+        ("Commands", orders.join(", ")),
     ]);
     if !site.links.is_empty() {
         let rows: Vec<Vec<String>> = site.links.iter().map(link_row).collect();
@@ -282,7 +282,7 @@ fn format_timeline(timeline: &TimelineReport, total: u64) -> String {
             let why = timeline.problem.as_deref().unwrap_or("?");
             return format!(
                 "\n{}",
-                single_line(&format!("what is free later is not known: {why}"))
+                single_line(&format!("what is free later is unknown: {why}"))
             );
         }
         // The site makes no reservations, so there is nothing to show.
@@ -302,10 +302,7 @@ fn format_timeline(timeline: &TimelineReport, total: u64) -> String {
         format_columns(&["FREE FROM", "PROCESSORS", ""], &rows)
     );
     if let Some(until) = timeline.known_until {
-        text.push_str(&format!(
-            "from {} on it is not known\n",
-            format_local(until)
-        ));
+        text.push_str(&format!("unknown from {} on\n", format_local(until)));
     }
     text
 }

@@ -67,7 +67,7 @@ fn format_slots(slots: &SlotsReport, args: &SlotsArgs) -> String {
 
 fn window_rows(site: &SiteSlots) -> Vec<Vec<String>> {
     let told = match site.state.as_str() {
-        "grants-none" => "promises no starts".to_owned(),
+        "grants-none" => "grants no reservations".to_owned(),
         "silent" => format!("did not answer: {}", site.problem.as_deref().unwrap_or("?")),
         _ if site.starts.is_empty() => "-".to_owned(),
         _ => {
@@ -166,7 +166,7 @@ mod tests {
         for part in [
             second(2_000),
             second(9_000),
-            "promises no starts".into(),
+            "grants no reservations".into(),
             "did not answer: no route".into(),
             "delft + utrecht x2".into(),
             format!("--start \"{}\"", second(3_000)),

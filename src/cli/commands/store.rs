@@ -109,7 +109,7 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
         cospan_storage::accept_loss::accept_loss(&path, &options).map_err(offline_error)?
     else {
         print_note(&format!(
-            "nothing is missing of the store at {}",
+            "nothing is missing from the store at {}",
             path.display()
         ));
         return Ok(CliExitCode::Done);

@@ -234,10 +234,10 @@ fn read_jobs(
         })?;
         let is_script = sbatch::is_script(&name, &text);
         if !arguments.is_empty() && (!is_script || files.len() > 1) {
-            let problem = format!("{name}: arguments behind `--` belong to one script alone");
+            let problem = format!("{name}: arguments after `--` are for a single script");
             return Err(CliError::usage_error(
                 problem,
-                "submit each script by a command of its own",
+                "submit each script with a command of its own",
             ));
         }
         let parsed = if is_script {
@@ -245,8 +245,14 @@ fn read_jobs(
         } else {
             let format =
                 JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess_format(&text));
-            mistakes::read_collecting_mistakes(&text, format)
-                .map_err(|errors| parse_errors(&name, &errors))?
+            mistakes::read_collecting_mistakes(&text, format).map_err(|errors| {
+                let mut refused = parse_errors(&name, &errors);
+                if name.ends_with(".sh") {
+                    refused.remedy =
+                        Some("a batch script begins with `#!`, such as #!/bin/sh".into());
+                }
+                refused
+            })?
         };
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
         origins.extend((1..=parsed.len()).map(|n| JobOrigin {
@@ -348,7 +354,14 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
             .map_err(|error| CliError::file_error("read", Path::new("standard input"), &error))?;
         return Ok(("standard input".into(), bytes));
     }
-    let bytes = std::fs::read(file).map_err(|error| CliError::file_error("read", file, &error))?;
+    let bytes = std::fs::read(file).map_err(|error| {
+        let mut refused = CliError::file_error("read", file, &error);
+        if error.kind() == std::io::ErrorKind::NotFound && file.extension().is_none() {
+            let words = file.display();
+            refused.remedy = Some(format!("to run a command: cospan submit -- {words}"));
+        }
+        refused
+    })?;
     Ok((file.display().to_string(), bytes))
 }
 
@@ -364,7 +377,7 @@ fn format_submitted(submitted: &SubmittedReport) -> String {
                 return String::new();
             };
             let how = if first.repeated {
-                "had been submitted already"
+                "already submitted"
             } else {
                 "submitted"
             };

@@ -49,7 +49,7 @@ pub(crate) fn upload_file(
     // Checked before it is opened: opening a pipe would wait.
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
         return Err(CliError::usage_error(
-            format!("{} is no file", path.display()),
+            format!("{} is no regular file", path.display()),
             "pack a directory into one: tar -cf name.tar DIRECTORY",
         ));
     }
@@ -94,7 +94,7 @@ pub(crate) fn upload_file(
         .map_err(|error: cospan_domain::ids::IdentifierError| {
             CliError::usage_error(
                 error.to_string(),
-                "the server named the file so; report this",
+                "the server gave this name; report this as a bug",
             )
         })
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(
                 "job {} has no map: sites bid under mrs, its policy is {policy}",
                 report.job
             ),
-            "set `policy = \"mrs\"` in the job file; `cospan explain` tells of any job",
+            "set `policy = \"mrs\"` in the job file; `cospan explain` is for any job",
         ));
     }
     if let Some(file) = &args.svg {
@@ -72,7 +72,7 @@ fn note_missing_sites(report: &ExplainReport) -> String {
     let names: Vec<&str> = declined.map(|bid| bid.site.as_str()).collect();
     match names.as_slice() {
         [] => String::new(),
-        names => format!("Not on it, since they do not bid: {}.", names.join(", ")),
+        names => format!("Not on it, as they do not bid: {}.", names.join(", ")),
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn wait_for(
     set_interrupt_hint(match ids {
         [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
         _ => format!(
-            "the {} jobs go on; wait again for them as you like",
+            "the {} jobs go on; wait for them again whenever you like",
             ids.len()
         ),
     });
@@ -108,7 +108,7 @@ pub(crate) fn wait_for(
         }
     })?;
     if !in_time {
-        print_note("the time is over; the jobs go on");
+        print_note("timed out; the jobs go on");
         return Ok(CliExitCode::TimedOut);
     }
     Ok(exit_code_for_states(

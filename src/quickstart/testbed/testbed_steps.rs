@@ -223,7 +223,7 @@ impl TestbedRun {
         let last = began.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let spread_ms = ((last - first).max(0.0) * 1_000.0).round() as u64;
         self.teller.print_event(&format!(
-            "submitted to all begun: {:.1} s; between their beginnings: {spread_ms} ms",
+            "from submission until all began: {:.1} s; between their starts: {spread_ms} ms",
             start_ms as f64 / 1_000.0,
         ))?;
         Ok(TestbedReport {

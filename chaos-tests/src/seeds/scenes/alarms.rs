@@ -180,18 +180,31 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         if !cancels {
             check_too_soon(&scene, id, &site).await?;
         }
-        scene.wait_until(DAY, |scene: &StagedScene| {
-            let standing = scene.plane_run.plane.site_overview(&site);
-            standing.is_some_and(|site| matches!(site.report.contact, SiteContact::Unreachable { .. }))
-        }).await?;
-        let explained = scene.plane_run.plane.explain_job(&*scene.job_record(id)?).silence;
+        scene
+            .wait_until(DAY, |scene: &StagedScene| {
+                let standing = scene.plane_run.plane.site_overview(&site);
+                standing.is_some_and(|site| {
+                    matches!(site.report.contact, SiteContact::Unreachable { .. })
+                })
+            })
+            .await?;
+        let explained = scene
+            .plane_run
+            .plane
+            .explain_job(&*scene.job_record(id)?)
+            .silence;
         let why = "which does not answer";
-        let attempt = SilentSiteComponent { component: "part-0".into(), site: site.clone(), why };
+        let attempt = SilentSiteComponent {
+            component: "part-0".into(),
+            site: site.clone(),
+            why,
+        };
         scene.check_same("what may run unheard", explained.attempts, vec![attempt]);
         scene.check_same("whether we are cut off", explained.isolated, false);
         let waits = JobCommandOutcome::Waits(format!(
-            "component part-0 may still run at {site}, which does not answer; it is ended once that \
-             site answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`"
+            "component part-0 may still run at {site}, which does not answer; it is ended once \
+             that site answers; if that site is gone for good, give it up with `cospan cancel \
+             --abandon {id}`"
         ));
         if cancels {
             let answer = scene.ask(ApiRequest::Cancel(vec![id])).await;
@@ -201,8 +214,16 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check_same("another cancellation", answer, outcome_of(id, waits));
         check_at_rest(&scene).await;
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
-        scene.check_same("giving it up", answer, outcome_of(id, JobCommandOutcome::Done));
-        scene.check_same("how it ends", scene.job_record(id)?.phase.kind(), PhaseKind::Cancelled);
+        scene.check_same(
+            "giving it up",
+            answer,
+            outcome_of(id, JobCommandOutcome::Done),
+        );
+        scene.check_same(
+            "how it ends",
+            scene.job_record(id)?.phase.kind(),
+            PhaseKind::Cancelled,
+        );
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
         let should = JobCommandOutcome::Unchanged("it is cancelled".into());
         scene.check_same("giving it up again", answer, outcome_of(id, should));

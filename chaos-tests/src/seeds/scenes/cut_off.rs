@@ -95,9 +95,9 @@ async fn play_story(
             .silence
             .warning(&job);
         let expected = format!(
-            "component part-0 may still run at {}, which does not answer; so many sites are \
-             silent at once that it is we who are cut off: nothing is given up for that, and it \
-             goes on once that site answers",
+            "component part-0 may still run at {}, which does not answer; so many sites are silent \
+             at once that the control plane takes itself to be isolated: nothing is given up, and \
+             it goes on once that site answers",
             site_name(number)?
         );
         scene.check_same("what is told", told, Some(expected));

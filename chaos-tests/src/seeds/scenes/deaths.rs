@@ -269,8 +269,8 @@ async fn check_held(
     let held = scene.plane_run.plane.shared().metrics.held.get();
     scene.check_same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
     if tale.kind == ActorKind::Job {
-        let reason = "it ended the actor that worked on it again and again; \
-                      see the log, then `cospan release` or `cospan cancel`";
+        let reason = "the actor that works on it died again and again; see the log, then `cospan \
+                      release` or `cospan cancel`";
         let job = scene.job_record(id)?;
         let told = job
             .held

@@ -203,7 +203,7 @@ async fn check_while_silent(
     let answer = command_outcome(scene, ApiRequest::Cancel(vec![id])).await?;
     let told = format!(
         "component part-0 may still run at {}, which does not answer; it is ended once that site \
-         answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`",
+         answers; if that site is gone for good, give it up with `cospan cancel --abandon {id}`",
         site_name(0)?
     );
     scene.check_same("answer", answer, JobCommandOutcome::Waits(told));

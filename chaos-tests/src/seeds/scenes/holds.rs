@@ -49,8 +49,8 @@ mod dying {
             let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
             scene.check_same("an order", answer, Ok(done(id)));
             let reason = scene.job_record(id)?.held.clone();
-            let text = "it ended the actor that worked on it again and again; see the log, then \
-                        `cospan release` or `cospan cancel`";
+            let text = "the actor that works on it died again and again; see the log, then `cospan \
+                        release` or `cospan cancel`";
             scene.check_same("why it is held", reason.as_deref(), Some(text));
             check_held(&scene, id, waits).await
         })?;

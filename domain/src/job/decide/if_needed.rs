@@ -35,9 +35,7 @@ pub(super) fn change_terms(
     }
     match wish {
         None => drop_reservation(draft, by),
-        Some(_) if present.is_none() => {
-            Err(JobRejection::Impossible("it is not to be promised a start"))
-        }
+        Some(_) if present.is_none() => Err(JobRejection::Impossible("it wants no reservation")),
         Some(wish) if wish.validate().is_err() => Err(JobRejection::Impossible(
             "no start can be granted within such a window",
         )),
@@ -58,13 +56,13 @@ pub(super) fn change_terms(
 fn check_offset_terms(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
     match wish {
         None => Err(JobRejection::Impossible(
-            "components of it begin later than the others (`start_after`), which takes a promised \
+            "components of it begin later than the others (`start_after`), which needs a reserved \
              start; move that, or cancel the job",
         )),
         Some(wish) if wish.flexible || wish.unreserved || wish.reserve_after.is_some() => {
             Err(JobRejection::Impossible(
-                "components of it begin later than the others (`start_after`): it is promised one \
-                 start as a whole, which is not moved by itself",
+                "components of it begin later than the others (`start_after`): its reserved start \
+                 is for the whole job, and does not move by itself",
             ))
         }
         Some(_) => Ok(()),
@@ -93,7 +91,7 @@ fn drop_reservation(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), Jo
 }
 
 const BEGUN: &str = "it has begun; what is left of its reservation goes back when it ends";
-const ENDING: &str = "its round is just being given up; try again once it waits";
+const ENDING: &str = "its round is just being aborted; try again once the job waits";
 
 fn move_reservation(
     draft: &mut DecisionDraft<'_>,

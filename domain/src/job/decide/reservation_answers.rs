@@ -380,7 +380,7 @@ fn describe_search_failure(job: &Job, failure: ReservationSearchFailure) -> &'st
             "no site will ever grant a reservation for one of its components"
         }
         ReservationSearchFailure::WindowsTried => {
-            "no common start was found in so many windows as are tried for one job"
+            "no common start was found in as many windows as are tried for one job"
         }
         ReservationSearchFailure::NoCommonStart if alone => {
             "no site grants a start within its window"

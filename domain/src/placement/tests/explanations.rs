@@ -106,7 +106,7 @@ fn a_refusal_names_the_site_that_comes_nearest() {
     let refusal = place_on_grid(&request_of_sizes(&[8]), &grid).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "component 0 at C: needs 8 processors, 6 idle of which 0 are promised: 2 more would do"
+        "component 0 at C: needs 8 processors; 6 idle, 2 missing"
     );
 }
 
@@ -187,9 +187,9 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
         texts[3..],
         [
             "the site is drained",
-            "needs 4 processors, 0 idle and 6 that components before it lack, of which 6 are \
-             promised: 4 more than that would do",
-            "needs 4 processors, 0 idle of which 0 are promised: 4 more would do",
+            "needs 4 processors; 0 idle and 6 that components before it lack, of which 6 are \
+             deducted, 4 missing beyond that",
+            "needs 4 processors; 0 idle, 4 missing",
         ]
     );
     let opened = grid([closed("A"), open_site("B", 6), open_site("C", 4)]);

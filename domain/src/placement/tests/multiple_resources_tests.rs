@@ -208,7 +208,7 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
     assert_eq!(answers["S3"], Err(BidRefusal::NoGflops));
     let only = place_on_grid(&fast, &grid([all[2].clone()])).unwrap_err();
     assert_eq!(only.reason, RefusalReason::NoGflops { needed: 40 });
-    let words = "needs 40 GFLOPS, and how many a processor does there is not configured \
+    let words = "needs 40 GFLOPS; those of a processor are not configured there \
                  (gflops_per_processor)";
     assert_eq!(only.reason.to_string(), words);
 }

@@ -180,6 +180,6 @@ fn components_of_one_partition_share_what_is_idle_there() {
     let said = refused.unwrap_err().reason.to_string();
     assert_eq!(
         said,
-        "needs 4 gpus, 8 idle of which 8 are promised: 4 more would do"
+        "needs 4 gpus; 8 idle of which 8 are deducted, 4 missing"
     );
 }

@@ -292,7 +292,7 @@ fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
     };
     assert_eq!(fits(1, None), Ok(()), "its whole time");
     let refused = fits(2, None).unwrap_err();
-    let said = "it asks for 2h00m00s, short gives a job 1h00m00s at most";
+    let said = "it asks for 2h00m00s; short gives a job 1h00m00s at most";
     assert_eq!(
         (refused.code().as_str(), &*refused.to_string()),
         ("too-long", said)

@@ -29,7 +29,7 @@ fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
     assert_eq!(
         error.to_string(),
         "component 1 fits no site, even an empty one; nearest is B: \
-         needs 33 processors, one component gets 32 at most"
+         needs 33 processors; one component gets 32 at most"
     );
 }
 

@@ -72,13 +72,7 @@ fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
     assert_eq!((report.shapes_refused, report.tries_counted), (3, 1_000));
     let standing = queues.standing_of(JobId(999)).unwrap();
     assert_eq!((standing.ahead, standing.tries), (999, 1));
-    assert!(
-        standing
-            .refusal
-            .unwrap()
-            .to_string()
-            .contains("1 more would do")
-    );
+    assert!(standing.refusal.unwrap().to_string().contains("1 missing"));
 }
 
 #[test]

@@ -125,8 +125,8 @@ fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
     );
     assert_eq!(
         &**message.details.last().unwrap(),
-        "all errors before were of jobs of mallory; a probe of our own failed too: \
-         no such file or directory"
+        "all errors before came from jobs of mallory; our own probe failed too: no such file or \
+         directory"
     );
     assert_eq!(
         bench.ban_of("mallory"),

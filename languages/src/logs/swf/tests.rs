@@ -304,8 +304,8 @@ fn a_log_without_a_job_is_an_error_always() {
     let error = read_log(&["no log".into()]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a.swf holds no usable entry (1 of 1 lines skipped: 1 x wrong column count (line 1)); \
-         check which file was meant"
+        "a.swf has no usable entry (1 of 1 lines skipped: 1 x wrong column count (line 1)); \
+         check the file name"
     );
 }
 

@@ -212,7 +212,7 @@ fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
     served.change_roles("anna", &[Role::Reader]);
     let said = String::from_utf8(open.read_to_early_end()).unwrap();
     assert!(
-        said.starts_with("HTTP/1.1 403 ") && said.contains("has not the role user"),
+        said.starts_with("HTTP/1.1 403 ") && said.contains("lacks the role user"),
         "{said}"
     );
     assert!(served.fake.asked.lock().unwrap().is_empty());

@@ -172,12 +172,16 @@ fn a_directory_is_listed_and_told_from_what_was_never_left() {
     assert_eq!(listed.entries, [file("a", 2), file("b", 0)]);
     let problem = served.get("/v1/jobs/1/outputs/b/out").problem(404, "C3001");
     assert!(
-        problem.detail.ends_with("left as out is a directory"),
+        problem
+            .detail
+            .ends_with("output out of component b of job 1 is a directory"),
         "{problem}"
     );
     let problem = served.get("/v1/jobs/1/trees/b/out/a").problem(404, "C3001");
     assert!(
-        problem.detail.ends_with("left as out/a is no directory"),
+        problem
+            .detail
+            .ends_with("output out/a of job 1 is no directory"),
         "{problem}"
     );
     let problem = served.get("/v1/jobs/1/trees/b/none").problem(404, "C3001");

@@ -146,7 +146,7 @@ pub enum GridBuildError {
         cause: ModelParameterError,
     },
     /// No estimates could be drawn.
-    #[error("site {site}: cannot draw estimates: {cause}; or set estimates = \"exact\"")]
+    #[error("site {site}: cannot draw estimates: {cause}; set estimates = \"exact\" instead")]
     Estimates {
         site: SiteName,
         cause: EstimateError,

@@ -25,7 +25,7 @@ pub(super) fn parse_grid(file: &Path, text: &str) -> Result<Grid, GridProblems> 
         problems.add(
             &at,
             error.message(),
-            "correct the TOML here, see https://toml.io",
+            "correct the TOML, see https://toml.io",
         );
     }
     if !problems.is_empty() {

@@ -152,7 +152,7 @@ impl Significance {
         match self {
             Significance::Better => "better",
             Significance::Worse => "worse",
-            Significance::NoDifferenceShown => "no difference shown",
+            Significance::NoDifferenceShown => "no significant difference",
             Significance::TooFewSeeds => "too few seeds",
         }
     }

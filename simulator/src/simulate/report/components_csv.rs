@@ -54,11 +54,9 @@ pub const COMPONENT_COLUMNS: [CsvColumn<AttemptRow>; 13] = [
         "processors free again, since the run began",
         |run, row| seconds_since_begin(run, row.ended),
     ),
-    word_column(
-        "why_ended",
-        "what ended it, as its site saw it",
-        |_, row| row.why.clone().unwrap_or_default(),
-    ),
+    word_column("why_ended", "how it ended, as its site saw it", |_, row| {
+        row.why.clone().unwrap_or_default()
+    }),
 ];
 
 /// The whole file, with a header.

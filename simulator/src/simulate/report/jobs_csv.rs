@@ -82,7 +82,7 @@ pub const COLUMNS: [CsvColumn<RunJob>; 33] = [
     ),
     number_column(
         "start_delay_s",
-        "estimated start as last placed less that as first placed",
+        "latest estimated start less the first",
         |_, job| format_signed_seconds(job.start_delay_ms),
     ),
     number_column("wait_s", "started less submitted", |_, job| {
@@ -140,7 +140,7 @@ pub const COLUMNS: [CsvColumn<RunJob>; 33] = [
     }),
     number_column(
         "transfer_time_s",
-        "estimated transfer time of the component that has the longest, as last placed",
+        "longest estimated transfer time of a component, at the last placement",
         |_, job| format_seconds(Some(DurationMs(job.transfer_time_ms))),
     ),
     number_column(

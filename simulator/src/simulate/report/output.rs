@@ -51,16 +51,16 @@ pub enum ReportError {
     #[error("run {label:?} with seed {seed} ends before it begins: correct its record")]
     EndsBeforeItBegins { label: String, seed: u64 },
     /// A row could not be written.
-    #[error("a table cannot be written: {0}; report this as a bug")]
+    #[error("cannot write a table: {0}; report this as a bug")]
     Csv(#[from] csv::Error),
     /// `summary.json` could not be written.
-    #[error("summary.json cannot be written: {0}; report this as a bug")]
+    #[error("cannot write summary.json: {0}; report this as a bug")]
     Json(#[from] serde_json::Error),
     /// The page could not be written.
-    #[error("report.html cannot be written: {0}; report this as a bug")]
+    #[error("cannot write report.html: {0}; report this as a bug")]
     Page(#[from] askama::Error),
     /// The disk refused a file.
-    #[error("cannot write {}: {source}; name another folder or make room", path.display())]
+    #[error("cannot write {}: {source}; name another directory or make room", path.display())]
     Write {
         path: PathBuf,
         /// The error of the system.

@@ -151,7 +151,7 @@ pub enum WorkloadError {
     #[error(transparent)]
     Model(#[from] ModelParameterError),
     /// No estimates could be drawn.
-    #[error("cannot draw estimates: {0}; or use exact ones")]
+    #[error("cannot draw estimates: {0}; use --estimates exact instead")]
     Estimates(#[from] EstimateError),
     /// A job can never be placed, and such jobs are refused.
     #[error("{0}; choose a larger grid or another split, or allow such jobs to be skipped")]

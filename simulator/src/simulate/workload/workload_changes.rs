@@ -108,7 +108,7 @@ impl fmt::Display for UnplaceableJob {
             "job {} needs {count} {noun} of up to {most} processors at once",
             self.job
         )?;
-        f.write_str(", for which the grid has no room")
+        f.write_str(", more than the grid has room for")
     }
 }
 
@@ -124,7 +124,7 @@ pub struct WorkloadComplaints {
 }
 
 impl WorkloadComplaints {
-    /// Returns true if there is nothing to complain about.
+    /// Returns true if there are no problems.
     pub fn is_empty(&self) -> bool {
         self.source.is_empty() && self.unplaceable == 0
     }

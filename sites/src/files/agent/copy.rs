@@ -71,7 +71,7 @@ impl RunningCopy<'_> {
             .at_destination("dropping what is wrong")?;
         let file = self.source_content();
         Err(AgentTaskError::blaming_source(format_args!(
-            "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
+            "it is not the expected content: {} bytes with digest {} instead of {} with {}",
             moved.size, moved.digest, file.size.0, file.digest
         )))
     }

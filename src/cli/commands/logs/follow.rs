@@ -67,7 +67,7 @@ fn all_sources(wanted: &LogSelection, ids: &[u64]) -> Result<Vec<StreamSource>, 
         sources.extend(wanted.job_sources(id)?);
         if sources.len() > AT_ONCE {
             return Err(CliError::usage_error(
-                format!("at most {AT_ONCE} streams are followed at once, and these are more"),
+                format!("more than {AT_ONCE} streams cannot be followed at once"),
                 "name fewer jobs, --component NAME or --stream stdout; or leave --follow out",
             ));
         }

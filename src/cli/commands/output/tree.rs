@@ -196,7 +196,7 @@ impl DirectoryDownload<'_> {
 fn path_taken_in_tree(there: &Path) -> CliError {
     CliError::usage_error(
         format!(
-            "{} is there already, and was left as it is; --overwrite replaces it",
+            "{} is already there, and stays as it is; --overwrite replaces it",
             there.display()
         ),
         "fetch it with --overwrite, or to another directory with --to",

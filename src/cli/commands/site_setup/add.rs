@@ -50,10 +50,10 @@ pub(crate) fn run(
     };
     let known = Config::parse(&file, &before)?.config.site;
     if known.iter().any(|site| site.name.as_str() == args.site) {
-        let message = format!("{} has a site {:?} already", file.display(), args.site);
+        let message = format!("{} already has a site {:?}", file.display(), args.site);
         return Err(CliError::usage_error(
             message,
-            "give another name, or change it there by hand",
+            "give another name, or edit that site by hand",
         ));
     }
     let section = preliminary_site(args)?;
@@ -95,15 +95,15 @@ fn added_message(added: &SiteAddReport) -> String {
     if let Some(file) = &added.file {
         let _ = write!(
             text,
-            "\nadded to {}; the server reads it when it starts the next time\n",
+            "\nadded to {}; the server reads it at its next start\n",
             file.display()
         );
     }
     if !added.links.is_empty() && added.section.is_some() {
         let _ = write!(
             text,
-            "\nfiles travel over links alone, and none leads there yet: give each with the bandwidth \
-             that copies may take\n\n{}",
+            "\nfiles travel only over links, and none leads there yet: add them, each with the \
+             bandwidth that copies may take\n\n{}",
             added.links.join("\n")
         );
     }
@@ -139,7 +139,7 @@ fn target_file(context: &CommandContext) -> Result<PathBuf, CliError> {
         .map(|home| home.join("cospan/cospan.toml"));
     let found = context.config()?.file.or(ours);
     found.ok_or_else(|| {
-        CliError::usage_error("there is no configuration file", "name one with --config")
+        CliError::usage_error("no configuration file was found", "name one with --config")
     })
 }
 
@@ -150,7 +150,7 @@ fn preliminary_site(args: &SiteAddArgs) -> Result<Site, CliError> {
     let parsed = Config::parse(Path::new("the command line"), &text)?;
     parsed.config.site.into_iter().next().ok_or_else(|| {
         CliError::usage_error(
-            format!("{:?} cannot be a site", args.site),
+            format!("{:?} cannot be the name of a site", args.site),
             "give another name",
         )
     })

@@ -101,7 +101,7 @@ fn ask_kept_attempts(context: &CommandContext, site: &str) -> Result<KeptAttempt
     let instance = told
         .instance
         .parse()
-        .map_err(|_| unknown_needs_error(site, "the server does not say who it is".into()))?;
+        .map_err(|_| unknown_needs_error(site, "the server does not name its instance".into()))?;
     Ok(KeptAttempts::Server {
         instance,
         jobs: told.jobs.into_iter().map(JobId).collect(),
@@ -109,8 +109,8 @@ fn ask_kept_attempts(context: &CommandContext, site: &str) -> Result<KeptAttempt
 }
 
 fn unknown_needs_error(site: &str, why: String) -> CliError {
-    let remedy = "start it, or name it with --server; if no server needs anything there any more, \
-                  say so with --needed-by-nobody";
+    let remedy = "start the server, or name it with --server; if no server needs anything there \
+                  any more, give --needed-by-nobody";
     let what = format!("nobody knows what is still needed at {site}: {why}");
     CliError::usage_error(what, remedy)
 }
@@ -161,7 +161,7 @@ fn ask_user(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, Cl
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage_error(
             format!("{what} would be removed"),
-            "say so with --yes",
+            "add --yes to remove them",
         ));
     }
     print_note(&format!(

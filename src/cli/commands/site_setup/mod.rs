@@ -115,7 +115,7 @@ fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> 
         let what = format!("site {name} is of the kind {}", site.kind.show());
         return Err(CliError::usage_error(
             what,
-            "this looks at sites of the kind \"slurm\"",
+            "this command is for sites of the kind \"slurm\"",
         ));
     }
     Ok(site.clone())

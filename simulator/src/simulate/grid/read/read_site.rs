@@ -68,7 +68,7 @@ pub(super) fn read_site(
         table.add_problem(
             table.table_span(),
             message,
-            "drop one: where reservations are granted nothing waits",
+            "drop one: a site that grants reservations has no queue",
         );
     }
 
@@ -325,7 +325,7 @@ fn read_level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     let mean_run_time = mean_run_time?.value;
     if most.value < least {
         let message = format!("most in {} is below least", table.title());
-        table.add_problem(&most.at, message, "give a most that is not below least");
+        table.add_problem(&most.at, message, "give a most that is at least least");
         return None;
     }
     Some(LoadLevel {

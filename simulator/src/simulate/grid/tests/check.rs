@@ -162,7 +162,7 @@ fn a_load_or_failures_come_from_one_source() {
     assert_refused(
         &one_site(&format!("{level}\nmost = 0.3")),
         9,
-        &["most", "below least"],
+        &["most", "at least least"],
     );
     let odd = format!("{level}\nmost = 0.5\nutilization = 0.4");
     assert_refused(

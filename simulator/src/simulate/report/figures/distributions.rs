@@ -259,7 +259,7 @@ fn median_wait(group: &LabelRuns<'_>) -> Option<f64> {
 fn describe_runs(groups: &[LabelRuns<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
     let pooled = if runs > groups.len() {
-        "All seeds of a label together. "
+        "Seeds of a label are pooled. "
     } else {
         ""
     };
@@ -269,7 +269,7 @@ fn describe_runs(groups: &[LabelRuns<'_>], curves: usize) -> String {
     };
     let same = coinciding_labels(&groups[..curves]);
     format!(
-        "{pooled}Logarithmic axes; what is below one second is drawn at its left end.{same}{left_out}"
+        "{pooled}Logarithmic axes; values below one second are at the left end.{same}{left_out}"
     )
 }
 

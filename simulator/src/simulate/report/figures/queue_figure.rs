@@ -142,7 +142,7 @@ fn describe_figure(groups: &[LabelRuns<'_>]) -> String {
     match groups {
         [only] => {
             let most = number_format::count_noun(longest_queue(only.shown_run()).into(), "job");
-            format!("At most {most} waited for placement at a time")
+            format!("At most {most} waited for placement at once")
         }
         [first, second] => format!(
             "At most {} jobs waited for placement with {}, {} with {}",
@@ -152,7 +152,7 @@ fn describe_figure(groups: &[LabelRuns<'_>]) -> String {
             number_format::cut_text(&second.label, LABEL_CHARS / 4 * 3),
         ),
         _ => format!(
-            "At most {} to {} jobs waited for placement at a time",
+            "At most {} to {} jobs waited for placement at once",
             number_format::format_count(peaks.clone().min().unwrap_or(0).into()),
             number_format::format_count(peaks.max().unwrap_or(0).into()),
         ),
@@ -169,5 +169,5 @@ fn describe_runs(groups: &[LabelRuns<'_>], curves: usize) -> String {
         0 => String::new(),
         more => format!(" {more} more labels are left out."),
     };
-    format!("{seeds}Each column of pixels spans all values of its time.{left_out}")
+    format!("{seeds}Each column shows minimum to maximum.{left_out}")
 }

@@ -217,12 +217,12 @@ fn describe_run(group: &LabelRuns<'_>, width: f64) -> String {
     let run = group.shown_run();
     let left_out = match run.sites.len().saturating_sub(PANELS) {
         0 => String::new(),
-        more => format!(" The {PANELS} largest sites; {more} more are left out."),
+        more => format!(" Only the {PANELS} largest sites are shown, {more} more are not."),
     };
     let mean_s = run.span().length_ms() as f64 / 1000.0 / (width / COLUMN);
     let mean = number_format::format_seconds(mean_s);
     format!(
-        "{}Means over {mean}, for single sites over more.{left_out}",
+        "{}Averaged over {mean} (single sites: longer).{left_out}",
         group.describe_shown_run()
     )
 }
