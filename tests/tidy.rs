@@ -13,6 +13,8 @@ mod names;
 mod placed_files;
 #[path = "tidy/printed_text.rs"]
 mod printed_text;
+#[path = "tidy/site_kinds.rs"]
+mod site_kinds;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,6 @@
 //! to its process. `cospan-domain` decides, `cospan-actors` acts.
 
 pub mod chaos;
-pub mod cluster_config;
 pub mod config;
 pub mod data_directory;
 pub mod file_system;
@@ -11,5 +10,7 @@ pub mod keys;
 mod memory_limit;
 pub mod serve;
 pub mod signals;
+pub mod site_connection;
+pub mod site_kinds;
 pub mod site_roots;
 pub mod uploads;

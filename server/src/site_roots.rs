@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use cospan_sites::root_place::{self, RootPlaceState, UnfitRootError};
 
-use crate::cluster_config;
 use crate::config::Config;
 use crate::config::sections::Site;
+use crate::site_connection;
 
 /// An invalid root.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), UnfitRootErr
 /// missing now may come back.
 pub(crate) fn is_known_root(site: &Site, data: &Path) -> bool {
     let heard_of = std::fs::read(data.join("sites").join(site.name.as_str()));
-    heard_of.is_ok_and(|place| place == cluster_config::identify_place(site).as_bytes())
+    heard_of.is_ok_and(|place| place == site_connection::identify_place(site).as_bytes())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod attempt_end;
 pub mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod examination;
 pub mod exec;
 pub mod faulty_site;
 pub mod files;

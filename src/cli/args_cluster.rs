@@ -1,8 +1,13 @@
 //! Arguments of the commands that access clusters themselves, without a server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+
+use cospan_server::config::sections::SiteKind;
+use cospan_server::site_kinds::list_kind_options;
 
 /// `site add`
 #[derive(Debug, Args)]
@@ -18,24 +23,18 @@ Examples:
 pub(crate) struct SiteAddArgs {
     /// The name of the site in Cospan: letters, digits, `-`, `_` and `.`, a letter first.
     pub(crate) site: String,
-    /// Host where Slurm's commands work, by its name in your SSH configuration.
+    /// Kind of the site.
+    #[arg(long, default_value = "slurm", value_name = "KIND",
+        value_parser = site_kind_parser())]
+    pub(crate) kind: SiteKind,
+    /// Host where the cluster's commands work, by its name in your SSH configuration.
     #[arg(long, value_name = "HOST")]
     pub(crate) ssh: Option<String>,
     /// Configuration file of the SSH client, in place of the account's own.
     #[arg(long, value_name = "FILE", requires = "ssh")]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// Slurm's configuration file on that host, if it serves several clusters.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) slurm_conf: Option<PathBuf>,
-    /// Partition for the jobs.
-    #[arg(long)]
-    pub(crate) partition: Option<String>,
-    /// Account to charge.
-    #[arg(long)]
-    pub(crate) account: Option<String>,
-    /// Quality of service.
-    #[arg(long)]
-    pub(crate) qos: Option<String>,
+    #[command(flatten)]
+    pub(crate) of_kind: KindOptionArgs,
     /// Directory for Cospan on the cluster. [default: cospan-NAME in the account's home directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) root: Option<PathBuf>,
@@ -45,6 +44,67 @@ pub(crate) struct SiteAddArgs {
     /// Only show what would be written.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+fn site_kind_parser() -> impl TypedValueParser<Value = SiteKind> {
+    let words = SiteKind::ALL.iter().map(|kind| kind.word());
+    PossibleValuesParser::new(words).try_map(parse_site_kind)
+}
+
+fn parse_site_kind(word: String) -> Result<SiteKind, String> {
+    SiteKind::from_word(&word).ok_or_else(|| format!("there is no kind of site {word:?}"))
+}
+
+/// The options that not every kind of site has: the kinds say which, and what they are for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KindOptionArgs {
+    /// Values that are given, by the keys of the configuration.
+    pub(crate) given: BTreeMap<&'static str, String>,
+}
+
+impl Args for KindOptionArgs {
+    fn augment_args(command: Command) -> Command {
+        let mut command = command;
+        for option in list_kind_options() {
+            let arg = Arg::new(option.key)
+                .long(option.flag)
+                .value_name(option.value_name)
+                .help(option.help);
+            command = command.arg(if option.is_path {
+                arg.value_parser(value_parser!(PathBuf))
+            } else {
+                arg.value_parser(value_parser!(String))
+            });
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for KindOptionArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut read = Self::default();
+        read.update_from_arg_matches(matches)?;
+        Ok(read)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for option in list_kind_options() {
+            let value = if option.is_path {
+                let path = matches.get_one::<PathBuf>(option.key);
+                path.map(|path| path.display().to_string())
+            } else {
+                matches.get_one::<String>(option.key).cloned()
+            };
+            if let Some(value) = value {
+                self.given.insert(option.key, value);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `site check`

@@ -15,6 +15,7 @@ use super::config_problem::ConfigProblems;
 use super::sections::{Site, SiteAcquisition};
 use super::table_reader::OptionPlaces;
 use super::value::OptionValue;
+use crate::site_kinds;
 
 pub(super) struct CrossChecker<'c> {
     pub(super) config: &'c Config,
@@ -360,11 +361,10 @@ impl CrossChecker<'_> {
 
     /// Reports options of another kind of site, which would have no effect.
     fn check_keys_of_kind(&mut self, i: usize, site: &Site) {
-        for (kind, key) in site
-            .options_of_kind()
-            .filter(|(kind, _)| *kind != site.kind)
-        {
-            let wanted = kind.show();
+        for option in site_kinds::options_of_other_kinds(site) {
+            let key = option.key;
+            let wanted: Vec<String> = option.kinds.iter().map(OptionValue::show).collect();
+            let wanted = wanted.join(" or ");
             let given = site.kind.show();
             let message = format!(
                 "{key} of site {:?} belongs to sites of the kind {wanted}; this is of the kind \

@@ -436,26 +436,40 @@ macro_rules! choice {
             $($(#[$vdoc])* $variant),+
         }
 
+        impl $name {
+            /// Lists all of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// Returns the word in the configuration.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word),+
+                }
+            }
+
+            /// Returns the one that has this word.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.word() == word)
+            }
+        }
+
         impl $crate::config::value::OptionValue for $name {
             fn form() -> String {
                 [$(concat!("\"", $word, "\"")),+].join(" or ")
             }
 
             fn read(value: &toml::de::DeValue<'_>) -> Result<Self, String> {
-                match value.as_str() {
-                    $(Some($word) => Ok($name::$variant),)+
-                    _ => Err(format!(
+                value.as_str().and_then(Self::from_word).ok_or_else(|| {
+                    format!(
                         "{} where {} is expected",
                         $crate::config::value::kind_of_value(value),
                         Self::form(),
-                    )),
-                }
+                    )
+                })
             }
 
             fn show(&self) -> String {
-                match self {
-                    $($name::$variant => concat!("\"", $word, "\"").into()),+
-                }
+                format!("\"{}\"", self.word())
             }
         }
     };

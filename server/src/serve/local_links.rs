@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::config::sections::{Link, Site};
+use crate::site_kinds::is_of_this_machine;
 
 /// Bytes written for one measurement.
 const BYTES: usize = 2 << 20;
@@ -25,7 +26,7 @@ pub(super) fn with_local_links(config: &Config) -> Config {
     let given: BTreeSet<_> = links
         .flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)])
         .collect();
-    let here = config.site.iter().filter(|site| site.is_of_this_machine());
+    let here = config.site.iter().filter(|site| is_of_this_machine(site));
     let mut added = Vec::new();
     for to in here.clone() {
         let mut from = here

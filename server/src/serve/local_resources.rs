@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::config::sections::Site;
+use crate::site_kinds::is_of_this_machine;
 
 /// All resources of each site of this machine.
 pub(super) fn site_totals(
@@ -21,7 +22,7 @@ pub(super) fn site_totals(
     let here: Vec<&Site> = config
         .site
         .iter()
-        .filter(|site| site.is_of_this_machine())
+        .filter(|site| is_of_this_machine(site))
         .collect();
     let mut totals: BTreeMap<SiteName, Resources> = here
         .iter()

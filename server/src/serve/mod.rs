@@ -2,6 +2,7 @@
 //! signals. The order matters: whatever can be refused is refused before anything has started.
 
 mod configured_links;
+mod configured_sites;
 mod disk_space;
 mod division_text;
 mod explanation;
@@ -18,7 +19,6 @@ mod reservation_text;
 pub mod server_file;
 pub mod server_signals;
 pub mod settings_from_config;
-mod site_kinds;
 mod site_queue_text;
 mod site_report;
 mod verdict_report;
@@ -52,13 +52,13 @@ use crate::http::control_plane_port::ControlPlanePort;
 use crate::http::{BindError, BoundListeners, HttpSettings, HttpState, RunningServer};
 use crate::keys::{KeyDirectory, KeyError, LoadedKeys};
 use crate::site_roots;
+use configured_sites::ConfiguredSites;
 pub use disk_space::register as register_disk;
 use http_backend::ServedControlPlane;
 use read_only::{JobMemoryExcess, ReadOnlyStore};
 use records::FoundRecords;
 use server_file::{RunningServerInfo, RunningServerLock};
 use server_signals::SignalQueue;
-use site_kinds::ConfiguredSites;
 use webhook::WebhookMessenger;
 
 /// Exit code when the control plane cannot continue; a service manager restarts it.
@@ -225,7 +225,7 @@ async fn start_server(
     refuse_copy(data, opened.instance)?;
     let seal = crate::keys::load_seal(data, view.next_id)?;
     let ConfiguredSites { sites, connections } =
-        site_kinds::make_sites(config, data, seal, opened.instance)
+        configured_sites::make_sites(config, data, seal, opened.instance)
             .await
             .map_err(ServeError::Sites)?;
     let config = &local_links::with_local_links(config);

@@ -22,12 +22,13 @@ use cospan_domain::transfer::measured_bandwidth::BandwidthParameters;
 use cospan_domain::units::{DurationMs, Mflops};
 use cospan_storage::{EngineKind, StoreOptions};
 
-use super::{configured_links, job_memory, site_kinds};
+use super::{configured_links, job_memory};
 use crate::chaos::RehearsalLimits;
 use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
 use crate::config::value::AutoOrGiven;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
+use crate::site_kinds;
 use crate::uploads::UploadSettings;
 
 /// Period after which everything is marked dirty, as a last resort.
@@ -130,7 +131,7 @@ fn job_parameters(config: &Config) -> JobParameters {
         claims_at: site_claim_limits(config),
         go_lead: longest_of_kinds(config, site_kinds::gate_lead),
         go_lead_held: longest_of_kinds(config, site_kinds::gate_lead_held),
-        gate_patience: site_kinds::GATE_PATIENCE,
+        gate_patience: site_kinds::gate_patience(),
         go_grace: claim.go_grace,
         settle: config.sites.settle,
         claim_backoff: claim.claim_backoff,

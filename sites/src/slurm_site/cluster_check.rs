@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::findings::{self, ClusterFinding};
+use super::findings;
 use super::nodes::{parse_at_least, parse_gpus};
 use super::{MANAGER, SlurmSiteConfig, agent_environment, parse_kill_wait, slurm_setting};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
+use crate::examination::{SiteFinding, is_any_bad};
 use crate::exec::{CommandChannel, CommandExecutor, ExecCommand, ProgramOrScript};
 use crate::local_site::attempt_root::unique_word;
 use crate::port::SiteError;
@@ -93,7 +94,7 @@ pub struct ClusterProbeOutcome {
     /// The facts.
     pub facts: ClusterProbeFacts,
     /// The judgements on them.
-    pub findings: Vec<ClusterFinding>,
+    pub findings: Vec<SiteFinding>,
 }
 
 /// Probes a cluster; with `trial` a job of one processor checks that nodes see the root, which must
@@ -127,9 +128,7 @@ pub async fn probe_cluster(
     facts.clock_ahead_ms = measure_clock_ahead(&agent).await?;
     let mut findings = findings::list_findings(&answer, &facts, config);
     findings.push(check_bulk_channel(&agent).await);
-    let is_well = !findings
-        .iter()
-        .any(|finding| finding.verdict == findings::FindingVerdict::Bad);
+    let is_well = !is_any_bad(&findings);
     if trial && is_well && facts.root_is_there {
         let words = agent_words("trial", &nonce, &options);
         let tried = agent
@@ -146,7 +145,7 @@ fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<
 }
 
 /// Checks that contents of files have a way there.
-async fn check_bulk_channel(agent: &SiteAgentClient) -> ClusterFinding {
+async fn check_bulk_channel(agent: &SiteAgentClient) -> SiteFinding {
     let command = ExecCommand {
         work: ProgramOrScript::Program(vec!["true".into()]),
         lane: CommandChannel::Bulk,

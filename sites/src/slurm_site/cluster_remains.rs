@@ -8,18 +8,8 @@ use cospan_domain::units::Bytes;
 use super::SlurmSite;
 use super::queue::SlurmJob;
 use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
+use crate::examination::AttemptRemains;
 use crate::port::SiteError;
-
-/// The remains of one attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AttemptRemains {
-    /// The attempt.
-    pub tag: AttemptTag,
-    /// The disk space that they take.
-    pub bytes: Bytes,
-    /// True if Slurm has a job of it that is not over.
-    pub is_live: bool,
-}
 
 impl SlurmSite {
     /// Lists the remains of attempts of any control plane below the root. Nothing is touched;

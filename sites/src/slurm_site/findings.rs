@@ -6,31 +6,8 @@ use super::cluster_check::{ClusterProbeFacts, SlurmPartition};
 use super::reservation_rights::check_reservations;
 use super::{BEFORE_KILL, SlurmSiteConfig, payload_grace};
 use crate::agent::SiteAgentAnswer;
+use crate::examination::{FindingVerdict, SiteFinding};
 use crate::port::SiteError;
-
-/// The judgement on something that was checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FindingVerdict {
-    /// It is as it should be.
-    Good,
-    /// It works, but somebody should look at it.
-    Odd,
-    /// It does not work.
-    Bad,
-}
-
-/// The result of one check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterFinding {
-    /// The thing that was checked.
-    pub what: &'static str,
-    /// The judgement.
-    pub verdict: FindingVerdict,
-    /// The facts, in words.
-    pub found: String,
-    /// Advice for the operator; empty if nothing needs to be done.
-    pub advice: String,
-}
 
 const DIRECTORY: &str = "directory";
 
@@ -141,8 +118,8 @@ pub fn advice_for(said: &str) -> &'static str {
     })
 }
 
-pub(super) fn good_finding(what: &'static str, found: impl Into<String>) -> ClusterFinding {
-    ClusterFinding {
+pub(super) fn good_finding(what: &'static str, found: impl Into<String>) -> SiteFinding {
+    SiteFinding {
         what,
         verdict: FindingVerdict::Good,
         found: found.into(),
@@ -154,8 +131,8 @@ fn odd_finding(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
-) -> ClusterFinding {
-    ClusterFinding {
+) -> SiteFinding {
+    SiteFinding {
         what,
         verdict: FindingVerdict::Odd,
         found: found.into(),
@@ -167,8 +144,8 @@ pub(super) fn bad_finding(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
-) -> ClusterFinding {
-    ClusterFinding {
+) -> SiteFinding {
+    SiteFinding {
         verdict: FindingVerdict::Bad,
         ..odd_finding(what, found, advice)
     }
@@ -179,7 +156,7 @@ pub(super) fn list_findings(
     answer: &SiteAgentAnswer,
     facts: &ClusterProbeFacts,
     config: &SlurmSiteConfig,
-) -> Vec<ClusterFinding> {
+) -> Vec<SiteFinding> {
     let partition = config.partition.as_deref();
     let mut all = vec![good_finding(
         "login",
@@ -216,7 +193,7 @@ fn failure_text(answer: &SiteAgentAnswer, key: &str) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn check_tools(answer: &SiteAgentAnswer) -> ClusterFinding {
+fn check_tools(answer: &SiteAgentAnswer) -> SiteFinding {
     let missing: Vec<&str> = answer.values_of("missing").collect();
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
@@ -241,7 +218,7 @@ fn check_tools(answer: &SiteAgentAnswer) -> ClusterFinding {
     }
 }
 
-fn check_slurm(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_slurm(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> SiteFinding {
     match failure_text(answer, "version_failed") {
         Some(said) => bad_finding("Slurm", said.clone(), advice_for(&said)),
         None => good_finding(
@@ -255,7 +232,7 @@ fn check_partition(
     answer: &SiteAgentAnswer,
     facts: &ClusterProbeFacts,
     wanted: Option<&str>,
-) -> ClusterFinding {
+) -> SiteFinding {
     const WHAT: &str = "partition";
     if let Some(said) = failure_text(answer, "partition_failed") {
         return bad_finding(WHAT, said.clone(), advice_for(&said));
@@ -316,7 +293,7 @@ fn describe_partition(partition: &SlurmPartition) -> String {
     )
 }
 
-fn check_submission(answer: &SiteAgentAnswer) -> ClusterFinding {
+fn check_submission(answer: &SiteAgentAnswer) -> SiteFinding {
     const WHAT: &str = "submission";
     match failure_text(answer, "submission_failed") {
         Some(said) => bad_finding(WHAT, said.clone(), advice_for(&said)),
@@ -324,7 +301,7 @@ fn check_submission(answer: &SiteAgentAnswer) -> ClusterFinding {
     }
 }
 
-fn check_account(facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_account(facts: &ClusterProbeFacts) -> SiteFinding {
     match &facts.limits {
         None => good_finding("limits", "Slurm keeps no accounts here"),
         Some(limits) if limits.is_empty() => good_finding("limits", "none are told"),
@@ -339,7 +316,7 @@ fn check_account(facts: &ClusterProbeFacts) -> ClusterFinding {
 }
 
 /// Checks how much time Slurm leaves a payload that is asked to end.
-fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> ClusterFinding {
+fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> SiteFinding {
     const WHAT: &str = "ending";
     let left = payload_grace(wanted, facts.kill_wait);
     match facts.kill_wait {
@@ -355,7 +332,7 @@ fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> ClusterFinding
     }
 }
 
-fn check_tracking(facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_tracking(facts: &ClusterProbeFacts) -> SiteFinding {
     const WHAT: &str = "processes";
     let kind = facts.process_tracking.as_str();
     match kind {
@@ -368,7 +345,7 @@ fn check_tracking(facts: &ClusterProbeFacts) -> ClusterFinding {
     }
 }
 
-fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> SiteFinding {
     const WHAT: &str = DIRECTORY;
     let root = &facts.root;
     let kind = &facts.file_system;
@@ -392,7 +369,7 @@ fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> Clust
     }
 }
 
-fn check_disk(facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_disk(facts: &ClusterProbeFacts) -> SiteFinding {
     let found = format!("{} free", facts.free);
     match facts.free {
         Bytes(0) => bad_finding("disk", found, advice_for("No space left")),
@@ -401,7 +378,7 @@ fn check_disk(facts: &ClusterProbeFacts) -> ClusterFinding {
     }
 }
 
-fn check_clock(facts: &ClusterProbeFacts) -> ClusterFinding {
+fn check_clock(facts: &ClusterProbeFacts) -> SiteFinding {
     let apart = facts.clock_ahead_ms.unsigned_abs();
     let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
     let what = "set both by NTP: starts of several components are timed by them";
@@ -413,7 +390,7 @@ fn check_clock(facts: &ClusterProbeFacts) -> ClusterFinding {
 }
 
 /// Judges whether a job saw the root on its node.
-fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
+fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> SiteFinding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last_value("seen_by") {
         return good_finding(WHAT, format!("{node} has {}", facts.root));
@@ -438,7 +415,7 @@ fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFi
 /// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
 /// evidence than the kind of its file system.
 pub(super) fn add_trial_finding(
-    findings: &mut Vec<ClusterFinding>,
+    findings: &mut Vec<SiteFinding>,
     tried: Result<SiteAgentAnswer, SiteError>,
     facts: &ClusterProbeFacts,
 ) {
@@ -458,7 +435,7 @@ pub(super) fn add_trial_finding(
 }
 
 /// Judges whether a second session could be opened.
-pub(super) fn judge_bulk_channel(failed: Option<String>) -> ClusterFinding {
+pub(super) fn judge_bulk_channel(failed: Option<String>) -> SiteFinding {
     match failed {
         None => good_finding("files", "have their own way there"),
         Some(why) => bad_finding(
@@ -475,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    fn findings_of_answer(text: &str) -> Vec<ClusterFinding> {
+    fn findings_of_answer(text: &str) -> Vec<SiteFinding> {
         let facts = ClusterProbeFacts {
             free: LITTLE_DISK,
             ..ClusterProbeFacts::default()
@@ -489,7 +466,7 @@ mod tests {
         SlurmSiteConfig::new(name, "/root".into(), total, Vec::new())
     }
 
-    fn finding_about<'a>(all: &'a [ClusterFinding], what: &str) -> &'a ClusterFinding {
+    fn finding_about<'a>(all: &'a [SiteFinding], what: &str) -> &'a SiteFinding {
         all.iter().find(|finding| finding.what == what).unwrap()
     }
 

@@ -1,8 +1,9 @@
 //! Checks whether an account may have Slurm make reservations.
 
-use super::findings::{ClusterFinding, bad_finding, good_finding};
+use super::findings::{bad_finding, good_finding};
 use super::slurm_setting;
 use crate::agent::SiteAgentAnswer;
+use crate::examination::SiteFinding;
 
 const WHAT: &str = "promises";
 
@@ -22,7 +23,7 @@ pub(super) fn check_reservations(
     answer: &SiteAgentAnswer,
     account: &str,
     wanted: bool,
-) -> ClusterFinding {
+) -> SiteFinding {
     match (reserving_right(answer, account), wanted) {
         (Some(right), true) => {
             good_finding(WHAT, format!("{account} may make reservations ({right})"))
@@ -49,8 +50,8 @@ pub(super) fn check_reservations(
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::FindingVerdict;
     use super::*;
+    use crate::examination::FindingVerdict;
 
     #[test]
     fn only_slurms_own_account_and_operators_may_reserve() {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::CrossChecker;
 use crate::config::config_problem::nearest_name;
 use crate::config::sections::Site;
+use crate::site_kinds::is_of_this_machine;
 
 /// Pairs without a link that a message names; of more it gives the number.
 const NAMED: usize = 3;
@@ -73,7 +74,7 @@ impl CrossChecker<'_> {
                 sites[i + 1..]
                     .iter()
                     .filter(|other: &&Site| {
-                        let here = one.is_of_this_machine() && other.is_of_this_machine();
+                        let here = is_of_this_machine(one) && is_of_this_machine(other);
                         let by_ends = one
                             .bandwidth_to(other)
                             .or(other.bandwidth_to(one))

@@ -214,38 +214,9 @@ impl Site {
         Some(self.upload?.min(other.download?))
     }
 
-    /// True if its files lie on this machine.
-    pub fn is_of_this_machine(&self) -> bool {
-        self.kind == SiteKind::Local && self.ssh.is_none()
-    }
-
     /// True if components may wait in its own queue.
     pub fn has_queue(&self) -> bool {
         self.queues && self.acquisition != SiteAcquisition::Immediate
-    }
-
-    /// Options that are given and belong to one kind of site only.
-    pub fn options_of_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
-        let of_slurm = [
-            ("ssh", self.ssh.is_some()),
-            ("ssh_config", self.ssh_config.is_some()),
-            ("slurm_conf", self.slurm_conf.is_some()),
-            ("partition", self.partition.is_some()),
-            ("account", self.account.is_some()),
-            ("qos", self.qos.is_some()),
-            ("constraint", self.constraint.is_some()),
-            ("reservation", self.reservation.is_some()),
-            ("acquisition", self.acquisition != SiteAcquisition::Auto),
-            ("queues", !self.queues),
-        ];
-        let of_slurm = of_slurm.into_iter().filter(|(_, given)| *given);
-        of_slurm.map(|(key, _)| (SiteKind::Slurm, key))
-    }
-
-    /// True if the site grants reservations.
-    pub fn can_reserve(&self) -> bool {
-        self.grants_reservations
-            .unwrap_or(self.kind == SiteKind::Local)
     }
 
     /// Bytes of a megabyte, the unit of memory and disk.

@@ -4,26 +4,19 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use cospan_domain::units::Bytes;
 use cospan_durable::PRIVATE;
-use cospan_sites::slurm_site::cluster_check::{ClusterProbeFacts, SlurmPartition};
 use serde::Serialize;
 
-use super::{SlurmSession, block_on_future, judge_findings};
+use super::{SiteSession, block_on_future, judge_findings};
 use crate::cli::args_cluster::SiteAddArgs;
 use crate::cli::commands::doctor::{self, DoctorCheck};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
 use crate::cli::print_progress;
-use cospan_server::config::sections::Site;
+use cospan_server::config::sections::{Site, SiteKind};
 use cospan_server::config::{Config, ConfigError, OptionValue};
-
-/// Stands for the root until the root is known.
-const UNKNOWN_ROOT: &str = "/";
-
-/// The unit in which memory is counted.
-const GB: u64 = 1_000_000_000;
+use cospan_server::site_kinds::{self, NewSite, SiteExaminer};
 
 /// The findings, and the section that follows from them.
 #[derive(Debug, Serialize)]
@@ -37,7 +30,7 @@ struct SiteAddReport {
     links: Vec<String>,
 }
 
-/// Examines a cluster and adds it to the configuration.
+/// Examines a site and adds it to the configuration.
 pub(crate) fn run(
     context: &mut CommandContext,
     args: &SiteAddArgs,
@@ -56,24 +49,24 @@ pub(crate) fn run(
             "give another name, or edit that site by hand",
         ));
     }
-    let section = preliminary_site(args)?;
+    let examiner = find_examiner_of_kind(args.kind, &file)?;
+    let new = describe_new_site(args, examiner)?;
+    let section = preliminary_site(&new, examiner)?;
     print_progress(&format!("looking at {}", args.site));
-    let probed = block_on_future(async {
-        let cluster = SlurmSession::open_session(&section, args.root.clone().unwrap_or_default())?;
-        let probed = cluster.probe_cluster(false).await;
-        cluster.close_connection().await;
-        Ok::<_, CliError>(probed)
+    let examined = block_on_future(async {
+        let session = SiteSession::open_session(&section)?;
+        let examined = examiner.examine_new(&new, &section, &session.way).await;
+        session.close_session().await;
+        Ok::<_, CliError>(examined)
     })?;
-    let (checks, exit) = judge_findings(&probed.findings);
-    let partition = probed.facts.find_partition(args.partition.as_deref());
+    let (checks, exit) = judge_findings(&examined.findings);
     let mut added = SiteAddReport {
         checks,
         section: None,
         file: None,
         links: propose_links(&args.site, &known),
     };
-    if let (CliExitCode::Done, Some(partition)) = (exit, partition) {
-        let text = write_section(args, &probed.facts, partition);
+    if let Some(text) = examined.section {
         if !args.dry_run {
             append_section(&file, &before, &text)?;
             added.file = Some(file);
@@ -143,65 +136,54 @@ fn target_file(context: &CommandContext) -> Result<PathBuf, CliError> {
     })
 }
 
-/// Builds the section before the cluster is asked, read like the configuration.
-fn preliminary_site(args: &SiteAddArgs) -> Result<Site, CliError> {
-    let root = args.root.clone().unwrap_or_else(|| UNKNOWN_ROOT.into());
-    let text = section_lines(args, &root, args.processors.unwrap_or(1)) + "\n";
-    let parsed = Config::parse(Path::new("the command line"), &text)?;
-    parsed.config.site.into_iter().next().ok_or_else(|| {
+fn find_examiner_of_kind(
+    kind: SiteKind,
+    file: &Path,
+) -> Result<&'static dyn SiteExaminer, CliError> {
+    site_kinds::examiner_of(kind).ok_or_else(|| {
+        let kind = kind.show();
+        let file = file.display();
         CliError::usage_error(
-            format!("{:?} cannot be the name of a site", args.site),
-            "give another name",
+            format!("there is nothing to examine at a site of the kind {kind}"),
+            format!("write its [[site]] into {file} by hand; `cospan doctor` checks its root"),
         )
     })
 }
 
-fn section_lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
-    let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
-    let given = [
-        ("ssh", args.ssh.as_ref().map(OptionValue::show)),
-        (
-            "ssh_config",
-            args.ssh_config.as_ref().map(OptionValue::show),
-        ),
-        (
-            "slurm_conf",
-            args.slurm_conf.as_ref().map(OptionValue::show),
-        ),
-        ("root", Some(root.to_path_buf().show())),
-        ("partition", args.partition.as_ref().map(OptionValue::show)),
-        ("account", args.account.as_ref().map(OptionValue::show)),
-        ("qos", args.qos.as_ref().map(OptionValue::show)),
-        ("processors", Some(processors.show())),
-    ];
-    for (key, value) in given {
-        if let Some(value) = value {
-            let _ = writeln!(text, "{key} = {value}");
+/// Gathers what the command line says of the site.
+fn describe_new_site(args: &SiteAddArgs, examiner: &dyn SiteExaminer) -> Result<NewSite, CliError> {
+    let own = examiner.options();
+    for option in site_kinds::list_kind_options() {
+        let is_own = own.iter().any(|known| known.key == option.key);
+        if args.of_kind.given.contains_key(option.key) && !is_own {
+            let flag = option.flag;
+            let kind = args.kind.show();
+            return Err(CliError::usage_error(
+                format!("sites of the kind {kind} have no --{flag}"),
+                "drop it, or give another --kind",
+            ));
         }
     }
-    text
+    Ok(NewSite {
+        name: args.site.clone(),
+        ssh: args.ssh.clone(),
+        ssh_config: args.ssh_config.clone(),
+        root: args.root.clone(),
+        processors: args.processors,
+        options: args.of_kind.given.clone(),
+    })
 }
 
-fn write_section(
-    args: &SiteAddArgs,
-    facts: &ClusterProbeFacts,
-    partition: &SlurmPartition,
-) -> String {
-    let processors = args.processors.unwrap_or(partition.processors).max(1);
-    let mut text = section_lines(args, Path::new(&facts.root), processors);
-    let memory = Bytes(partition.memory.0 / GB * GB);
-    if memory.0 > 0 {
-        let _ = writeln!(text, "memory = {}", memory.show());
-    }
-    if partition.gpus > 0 {
-        let _ = writeln!(text, "gpus = {}", partition.gpus);
-    }
-    // Otherwise the disk space that Slurm reports for its nodes.
-    let disk = Bytes(facts.free.0 / GB * GB);
-    if partition.disk.0 == 0 && disk.0 > 0 {
-        let _ = writeln!(text, "disk = {}", disk.show());
-    }
-    text
+/// Builds the section before the site is asked, read like the configuration.
+fn preliminary_site(new: &NewSite, examiner: &dyn SiteExaminer) -> Result<Site, CliError> {
+    let text = examiner.begin_section(new);
+    let parsed = Config::parse(Path::new("the command line"), &text)?;
+    parsed.config.site.into_iter().next().ok_or_else(|| {
+        CliError::usage_error(
+            format!("{:?} cannot be a site", new.name),
+            "give another name",
+        )
+    })
 }
 
 /// Adds a section to a file atomically.
@@ -230,21 +212,23 @@ fn replace_file(directory: &Path, file: &Path, text: &str) -> std::io::Result<()
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
     use super::*;
 
-    fn args() -> SiteAddArgs {
-        SiteAddArgs {
-            site: "alpha".to_owned(),
-            ssh: Some("login \"x\"".to_owned()),
-            ssh_config: None,
-            slurm_conf: None,
-            partition: Some("normal".to_owned()),
-            account: None,
-            qos: None,
-            root: None,
-            processors: None,
-            dry_run: false,
-        }
+    const KIND: SiteKind = SiteKind::Slurm;
+
+    fn read_args(words: &[&str]) -> SiteAddArgs {
+        let command = SiteAddArgs::augment_args(Command::new("add"));
+        let given = ["add"].into_iter().chain(words.iter().copied());
+        let matches = command.try_get_matches_from(given).unwrap();
+        SiteAddArgs::from_arg_matches(&matches).unwrap()
+    }
+
+    fn begin_section(words: &[&str]) -> String {
+        let examiner = site_kinds::examiner_of(KIND).unwrap();
+        let new = describe_new_site(&read_args(words), examiner).unwrap();
+        examiner.begin_section(&new)
     }
 
     #[test]
@@ -253,79 +237,26 @@ mod tests {
         let file = place.path().join("cospan.toml");
         let before = "# mine\n[server]\nlisten = [\"127.0.0.1:1\"] # so";
         std::fs::write(&file, before).unwrap();
-        let args = SiteAddArgs {
-            ssh: Some("login".to_owned()),
-            ..args()
-        };
-        append_section(
-            &file,
-            before,
-            &section_lines(&args, Path::new("/home/me/cospan"), 8),
-        )
-        .unwrap();
+        let words = "alpha --ssh login --slurm-conf /etc/s.conf --qos low --root /home/me/cospan \
+                     --processors 8";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        append_section(&file, before, &begin_section(&words)).unwrap();
         let after = std::fs::read_to_string(&file).unwrap();
         assert!(after.starts_with(before), "{after}");
         let site = &Config::load(&file).unwrap().config.site[0];
         assert_eq!((site.ssh.as_deref(), site.processors), (Some("login"), 8));
+        assert_eq!(site.slurm_conf.as_deref(), Some(Path::new("/etc/s.conf")));
+        assert_eq!(site.qos.as_deref(), Some("low"));
     }
 
     #[test]
-    fn what_is_written_has_what_the_cluster_has_and_says_which_links_it_lacks() {
-        let partition = SlurmPartition {
-            name: "normal".to_owned(),
-            is_default: true,
-            is_up: true,
-            time_limit: String::new(),
-            nodes: 2,
-            processors: 64,
-            in_order: 32,
-            idle: 1,
-            memory: Bytes(9 * GB + 1),
-            gpus: 0,
-            disk: Bytes(0),
-        };
-        let root = "/home/me/cospan".to_owned();
-        let facts = ClusterProbeFacts {
-            root,
-            free: Bytes(7 * GB + 5),
-            ..ClusterProbeFacts::default()
-        };
-        let args = SiteAddArgs {
-            ssh: Some("login".to_owned()),
-            ..args()
-        };
-        let read = |text: &str| Config::parse(Path::new("x"), text).unwrap().config;
-        let text = write_section(&args, &facts, &partition);
-        let known = read(&text).site;
-        assert_eq!(known[0].processors, 64, "also what is drained now");
-        assert_eq!(
-            (known[0].memory, known[0].disk),
-            (Some(Bytes(9 * GB)), Some(Bytes(7 * GB)))
-        );
-        let counted = SlurmPartition {
-            disk: Bytes(GB),
-            ..partition.clone()
-        };
-        assert_eq!(
-            read(&write_section(&args, &facts, &counted)).site[0].disk,
-            None
-        );
-        let second = SiteAddArgs {
-            site: "beta".to_owned(),
-            ..args
-        };
+    fn what_is_written_says_which_links_it_lacks() {
+        let first = begin_section(&["alpha", "--ssh", "login", "--root", "/home/me/cospan"]);
+        let second = begin_section(&["beta", "--ssh", "login", "--root", "/home/me/beta"]);
+        let known = Config::parse(Path::new("x"), &first).unwrap().config.site;
         let links = propose_links("beta", &known);
-        let facts = ClusterProbeFacts {
-            root: "/home/me/beta".to_owned(),
-            ..facts
-        };
-        let all = [
-            text,
-            write_section(&second, &facts, &partition),
-            links.concat(),
-        ]
-        .join("\n");
-        let link = &read(&all).link[0];
+        let all = [first, second, links.concat()].join("\n");
+        let link = &Config::parse(Path::new("x"), &all).unwrap().config.link[0];
         assert_eq!(
             (link.from.as_str(), link.to.as_str(), links.len()),
             ("alpha", "beta", 1)
@@ -334,10 +265,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_section_is_refused_and_nothing_is_written() {
-        assert!(preliminary_site(&args()).is_err());
+        let examiner = site_kinds::examiner_of(KIND).unwrap();
+        let args = read_args(&["alpha", "--ssh", "login \"x\"", "--partition", "normal"]);
+        let new = describe_new_site(&args, examiner).unwrap();
+        assert!(preliminary_site(&new, examiner).is_err());
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("cospan.toml");
         assert!(append_section(&file, "", "[[site]]\nname = \"x\"\n").is_err());
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn of_a_kind_that_is_not_examined_it_says_what_to_do() {
+        let file = Path::new("cospan.toml");
+        let error = find_examiner_of_kind(SiteKind::Local, file).err().unwrap();
+        assert!(error.message.contains("\"local\""), "{error}");
+        let remedy = error.remedy.unwrap();
+        assert!(remedy.contains("cospan doctor"), "{remedy}");
     }
 }

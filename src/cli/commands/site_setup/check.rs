@@ -1,6 +1,6 @@
 //! `cospan site check`
 
-use super::{SlurmSession, block_on_future, find_section, judge_findings};
+use super::{SiteSession, block_on_future, find_examiner, find_section, judge_findings};
 use crate::cli::args_cluster::SiteCheckArgs;
 use crate::cli::commands::doctor;
 use crate::cli::context::CommandContext;
@@ -13,14 +13,15 @@ pub(crate) fn run(
     args: &SiteCheckArgs,
 ) -> Result<CliExitCode, CliError> {
     let section = find_section(context, &args.site)?;
+    let examiner = find_examiner(&args.site, section.kind)?;
     print_progress(&format!("looking at {}", args.site));
-    let probed = block_on_future(async {
-        let cluster = SlurmSession::open_session(&section, section.root.clone())?;
-        let probed = cluster.probe_cluster(true).await;
-        cluster.close_connection().await;
-        Ok::<_, CliError>(probed)
+    let findings = block_on_future(async {
+        let session = SiteSession::open_session(&section)?;
+        let findings = examiner.examine(&section, &session.way).await;
+        session.close_session().await;
+        Ok::<_, CliError>(findings)
     })?;
-    let (checks, exit) = judge_findings(&probed.findings);
+    let (checks, exit) = judge_findings(&findings);
     context
         .out
         .print_answer(&checks, |checks| doctor::format_checks(checks))?;

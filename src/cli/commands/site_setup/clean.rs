@@ -5,16 +5,15 @@ use std::io::{BufRead, IsTerminal};
 
 use cospan_domain::ids::{AttemptTag, InstanceId, JobId};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::SiteAttemptCalls;
-use cospan_sites::slurm_site::SlurmSite;
-use cospan_sites::slurm_site::cluster_remains::AttemptRemains;
+use cospan_sites::examination::AttemptRemains;
 use serde::Serialize;
 
-use super::{SlurmSession, block_on_future, find_section};
+use super::{SiteSession, block_on_future, find_examiner, find_section, incorrect_site_error};
 use crate::cli::args_cluster::SiteCleanArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
+use cospan_server::site_kinds::LeftAttempts;
 
 /// The directories that were found, and what was done with them.
 #[derive(Debug, Default, Serialize)]
@@ -29,6 +28,8 @@ struct SiteCleanReport {
     foreign: usize,
     /// The directories that could not be removed, with the reasons.
     failed: Vec<String>,
+    #[serde(skip)]
+    batch_system: &'static str,
 }
 
 /// Removes what attempts left at a site.
@@ -37,21 +38,26 @@ pub(crate) fn run(
     args: &SiteCleanArgs,
 ) -> Result<CliExitCode, CliError> {
     let section = find_section(context, &args.site)?;
+    let examiner = find_examiner(&args.site, section.kind)?;
     let needs = if args.needed_by_nobody {
         KeptAttempts::Nobody
     } else {
         ask_kept_attempts(context, &args.site)?
     };
     let cleaned = block_on_future(async {
-        let cluster = SlurmSession::open_session(&section, section.root.clone())?;
-        let cleaned = clean_site(&cluster.slurm_site()?, &needs, args).await;
-        cluster.close_connection().await;
+        let session = SiteSession::open_session(&section)?;
+        let left = examiner
+            .open_left_attempts(&section, &session.way)
+            .map_err(incorrect_site_error)?;
+        let cleaned = clean_site(left.as_ref(), &needs, args).await;
+        session.close_session().await;
         cleaned
     })?;
-    let Some(cleaned) = cleaned else {
+    let Some(mut cleaned) = cleaned else {
         print_note("nothing was removed");
         return Ok(CliExitCode::Done);
     };
+    cleaned.batch_system = examiner.batch_system();
     context.out.print_answer(&cleaned, format_cleaned)?;
     Ok(if cleaned.failed.is_empty() {
         CliExitCode::Done
@@ -117,11 +123,11 @@ fn unknown_needs_error(site: &str, why: String) -> CliError {
 
 /// Returns `None` if the user does not agree.
 async fn clean_site(
-    site: &SlurmSite,
+    left: &dyn LeftAttempts,
     needs: &KeptAttempts,
     args: &SiteCleanArgs,
 ) -> Result<Option<SiteCleanReport>, CliError> {
-    let remains = site.list_remains().await.map_err(|error| {
+    let remains = left.list_remains().await.map_err(|error| {
         let remedy = format!("see `cospan site check {}`", args.site);
         CliError::usage_error(format!("{}: {error}", args.site), remedy)
     })?;
@@ -142,7 +148,7 @@ async fn clean_site(
         return Ok(None);
     }
     for one in going {
-        match site.remove_attempt(one.tag).await {
+        match left.remove_attempt(one.tag).await {
             Ok(()) => {
                 cleaned.removed += 1;
                 cleaned.removed_bytes += one.bytes.0;
@@ -182,11 +188,10 @@ fn count_directories(count: usize) -> String {
 fn format_cleaned(cleaned: &SiteCleanReport) -> String {
     let bytes = Bytes(cleaned.removed_bytes);
     let mut text = format!("removed {}, {bytes}\n", count_directories(cleaned.removed));
+    let system = cleaned.batch_system;
+    let live = format!("more with a job in {system}'s queue: not touched");
     for (count, why) in [
-        (
-            cleaned.live,
-            "more with a job in Slurm's queue: not touched",
-        ),
+        (cleaned.live, live.as_str()),
         (
             cleaned.needed,
             "more of jobs that are not finished: not touched",
@@ -216,7 +221,7 @@ mod tests {
     use cospan_sites::exec::{
         CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
     };
-    use cospan_sites::slurm_site::SlurmSiteConfig;
+    use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 
     use super::*;
 

@@ -1,102 +1,50 @@
-//! `cospan site add`, `site check` and `site clean`: they examine a cluster themselves, as the
+//! `cospan site add`, `site check` and `site clean`: they examine a site themselves, as the
 //! server would, and need no server.
 
 pub(crate) mod add;
 pub(crate) mod check;
 pub(crate) mod clean;
 
-use std::path::PathBuf;
-
+use cospan_sites::examination::{FindingVerdict, SiteFinding, is_any_bad};
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::cluster_check::{ClusterProbeOutcome, probe_cluster};
-use cospan_sites::slurm_site::findings::{ClusterFinding, FindingVerdict};
-use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use tempfile::TempDir;
 
 use super::doctor::{CheckVerdict, DoctorCheck};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
-use cospan_server::cluster_config::{self, ClusterConnection};
 use cospan_server::config::OptionValue;
 use cospan_server::config::sections::{Site, SiteKind};
+use cospan_server::site_connection::{self, SiteConnection};
+use cospan_server::site_kinds::{self, SiteExaminer};
 
-/// A cluster under Slurm, and the way there, for the duration of one command.
-struct SlurmSession {
-    config: SlurmSiteConfig,
-    way: ClusterConnection,
+/// The way to a site, for the duration of one command.
+struct SiteSession {
+    way: SiteConnection,
     /// The directory of the connection's socket.
     _place: TempDir,
 }
 
-impl SlurmSession {
-    fn open_session(section: &Site, root: PathBuf) -> Result<Self, CliError> {
+impl SiteSession {
+    fn open_session(section: &Site) -> Result<Self, CliError> {
         let place = tempfile::Builder::new().prefix("cospan-").tempdir();
         let place = place.map_err(|error| {
             CliError::usage_error(format!("no temporary directory: {error}"), "set TMPDIR")
         })?;
-        let way = cluster_config::open_connection(section, &place.path().join("ssh")).map_err(
-            |error: SiteError| CliError::usage_error(error.to_string(), "correct the site"),
-        )?;
-        // These commands copy nothing.
-        let config = cluster_config::slurm_config(section, root, vec!["/bin/false".into()]);
-        Ok(Self {
-            config,
-            way,
-            _place: place,
-        })
+        let way = site_connection::open_connection(section, &place.path().join("ssh"))
+            .map_err(incorrect_site_error)?;
+        Ok(Self { way, _place: place })
     }
 
-    /// Probes the cluster. If it is not reached, that is a finding, too.
-    async fn probe_cluster(&self, trial: bool) -> ClusterProbeOutcome {
-        let probed = probe_cluster(&self.config, self.way.exec(), trial).await;
-        match probed {
-            Ok(probed) => probed,
-            Err(error) => {
-                let (found, advice) = self.explain_unreached(&error).await;
-                let verdict = FindingVerdict::Bad;
-                ClusterProbeOutcome {
-                    findings: vec![ClusterFinding {
-                        what: "login",
-                        verdict,
-                        found,
-                        advice,
-                    }],
-                    ..ClusterProbeOutcome::default()
-                }
-            }
-        }
-    }
-
-    async fn explain_unreached(&self, error: &SiteError) -> (String, String) {
-        let trouble = match &self.way {
-            ClusterConnection::Ssh(exec) => exec.connection_fault().await,
-            ClusterConnection::Here(_) => None,
-        };
-        trouble.unwrap_or_else(|| {
-            let said = error.to_string();
-            let advice = cospan_sites::slurm_site::findings::advice_for(&said).to_owned();
-            (said, advice)
-        })
-    }
-
-    fn slurm_site(&self) -> Result<SlurmSite, CliError> {
-        let config = self.config.clone();
-        let exec = self.way.exec();
-        let made = match self.way {
-            ClusterConnection::Here(_) => SlurmSite::new(config, exec),
-            ClusterConnection::Ssh(_) => SlurmSite::with_remote_root(config, exec),
-        };
-        made.map_err(|error| CliError::usage_error(error.to_string(), "correct the site"))
-    }
-
-    async fn close_connection(self) {
-        if let ClusterConnection::Ssh(exec) = &self.way {
-            exec.close_connection().await;
-        }
+    async fn close_session(self) {
+        self.way.close_connection().await;
     }
 }
 
-/// Returns the section of a site under Slurm.
+fn incorrect_site_error(error: SiteError) -> CliError {
+    CliError::usage_error(error.to_string(), "correct the site")
+}
+
+/// Returns the section of a site.
 fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
     let located = context.config()?;
     let sites = &located.loaded.config.site;
@@ -111,25 +59,34 @@ fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> 
             remedy,
         ));
     };
-    if site.kind != SiteKind::Slurm {
-        let what = format!("site {name} is of the kind {}", site.kind.show());
-        return Err(CliError::usage_error(
-            what,
-            "this command is for sites of the kind \"slurm\"",
-        ));
-    }
     Ok(site.clone())
 }
 
-/// Converts findings into checks, and returns the exit code.
-fn judge_findings(findings: &[ClusterFinding]) -> (Vec<DoctorCheck>, CliExitCode) {
-    let is_bad = findings
+/// Returns what examines a site of this kind.
+fn find_examiner(name: &str, kind: SiteKind) -> Result<&'static dyn SiteExaminer, CliError> {
+    if let Some(examiner) = site_kinds::examiner_of(kind) {
+        return Ok(examiner);
+    }
+    let kinds: Vec<String> = site_kinds::examined_kinds()
         .iter()
-        .any(|finding| finding.verdict == FindingVerdict::Bad);
+        .map(OptionValue::show)
+        .collect();
+    let kinds = kinds.join(" or ");
+    Err(CliError::usage_error(
+        format!("site {name} is of the kind {}", kind.show()),
+        format!(
+            "this looks at sites of the kind {kinds}; of others `cospan doctor` checks the root, \
+             and asks the server for the state"
+        ),
+    ))
+}
+
+/// Converts findings into checks, and returns the exit code.
+fn judge_findings(findings: &[SiteFinding]) -> (Vec<DoctorCheck>, CliExitCode) {
     (
         findings
             .iter()
-            .map(|finding: &ClusterFinding| DoctorCheck {
+            .map(|finding: &SiteFinding| DoctorCheck {
                 what: finding.what,
                 verdict: match finding.verdict {
                     FindingVerdict::Good => CheckVerdict::Good,
@@ -140,7 +97,7 @@ fn judge_findings(findings: &[ClusterFinding]) -> (Vec<DoctorCheck>, CliExitCode
                 remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
             })
             .collect(),
-        if is_bad {
+        if is_any_bad(findings) {
             CliExitCode::Usage
         } else {
             CliExitCode::Done
@@ -151,4 +108,20 @@ fn judge_findings(findings: &[ClusterFinding]) -> (Vec<DoctorCheck>, CliExitCode
 /// Runs a future that uses the network, to its end.
 fn block_on_future<T>(work: impl Future<Output = T>) -> T {
     actix_web::rt::System::new().block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_examined_is_named_with_what_to_do() {
+        assert!(find_examiner("there", SiteKind::Slurm).is_ok());
+        let error = find_examiner("here", SiteKind::Local).err().unwrap();
+        assert_eq!(error.message, "site here is of the kind \"local\"");
+        let remedy = error.remedy.unwrap();
+        let examined = "this looks at sites of the kind \"slurm\"";
+        assert!(remedy.starts_with(examined), "{remedy}");
+        assert!(remedy.contains("cospan doctor"), "{remedy}");
+    }
 }

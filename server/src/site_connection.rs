@@ -1,6 +1,5 @@
-//! The clusters of the configuration: the settings of their adapters, and the way to each cluster.
+//! The way to each site of the configuration.
 
-use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +9,9 @@ use cospan_sites::exec::CommandExecutor;
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::SlurmSiteConfig;
 
-use crate::config::sections::{Site as Section, SiteAcquisition};
+use crate::config::sections::Site as Section;
+use crate::site_kinds;
 
 /// Longest time to log in.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,39 +22,37 @@ const DIRECTORY_MAX: usize = 60;
 /// Longest site name that also serves as a name of a socket.
 const NAME_MAX: usize = 24;
 
-/// The way to a cluster.
-pub enum ClusterConnection {
-    /// The commands of the cluster work on this machine.
+/// The way to a site.
+pub enum SiteConnection {
+    /// The commands of the site work on this machine.
     Here(Arc<ChildProcessExecutor>),
-    /// The cluster is reached over a network.
+    /// The site is reached over a network.
     Ssh(Arc<SshExecutor>),
 }
 
-impl ClusterConnection {
+impl SiteConnection {
     /// Returns the executor of commands there.
     pub fn exec(&self) -> Arc<dyn CommandExecutor> {
         match self {
-            ClusterConnection::Here(exec) => exec.clone(),
-            ClusterConnection::Ssh(exec) => exec.clone(),
+            SiteConnection::Here(exec) => exec.clone(),
+            SiteConnection::Ssh(exec) => exec.clone(),
         }
     }
-}
 
-/// Converts the section of a Slurm cluster into the settings of its adapter.
-pub fn slurm_config(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmSiteConfig {
-    let mut slurm =
-        SlurmSiteConfig::new(section.name.clone(), root, section.total_resources(), agent);
-    slurm.labels = section.labels.clone();
-    slurm.slurm_conf = section.slurm_conf.clone();
-    slurm.partition = section.partition.clone();
-    slurm.account = section.account.clone();
-    slurm.qos = section.qos.clone();
-    slurm.constraint = section.constraint.clone();
-    slurm.reservation = section.reservation.clone();
-    slurm.reservations = section.can_reserve();
-    slurm.queues = section.has_queue();
-    slurm.queues_only = section.acquisition == SiteAcquisition::Queued;
-    slurm
+    /// Returns what keeps the connection from being made, and advice, if that is known.
+    pub async fn connection_fault(&self) -> Option<(String, String)> {
+        match self {
+            SiteConnection::Here(_) => None,
+            SiteConnection::Ssh(exec) => exec.connection_fault().await,
+        }
+    }
+
+    /// Closes the connection.
+    pub async fn close_connection(&self) {
+        if let SiteConnection::Ssh(exec) = self {
+            exec.close_connection().await;
+        }
+    }
 }
 
 /// Returns the host and directory of a site, which identify it: a site with others is another site.
@@ -72,10 +69,10 @@ pub(crate) fn identify_place(section: &Section) -> String {
 /// # Errors
 ///
 /// The host or the socket cannot be used.
-pub fn open_connection(section: &Section, socket: &Path) -> Result<ClusterConnection, SiteError> {
+pub fn open_connection(section: &Section, socket: &Path) -> Result<SiteConnection, SiteError> {
     Ok(match section.ssh {
-        Some(_) => ClusterConnection::Ssh(open_ssh(section, socket)?),
-        None => ClusterConnection::Here(Arc::new(ChildProcessExecutor::with_process_environment())),
+        Some(_) => SiteConnection::Ssh(open_ssh(section, socket)?),
+        None => SiteConnection::Here(Arc::new(ChildProcessExecutor::with_process_environment())),
     })
 }
 
@@ -88,7 +85,7 @@ pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExecut
         host: section.ssh.clone().unwrap_or_default(),
         config: section.ssh_config.clone(),
         socket: socket.to_owned(),
-        wanted: "sbatch",
+        wanted: site_kinds::command_over_ssh(section)?,
         patience: PATIENCE,
     };
     SshExecutor::new(ssh)
