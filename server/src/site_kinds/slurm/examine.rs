@@ -30,7 +30,7 @@ const OPTIONS: [KindOption; 4] = [
         key: "slurm_conf",
         flag: "slurm-conf",
         value_name: "FILE",
-        help: "Configuration file of Slurm, there, if there are several clusters",
+        help: "Slurm's configuration file on that host, if it serves several clusters",
         is_path: true,
     },
     KindOption {

@@ -180,7 +180,7 @@ fn preliminary_site(new: &NewSite, examiner: &dyn SiteExaminer) -> Result<Site, 
     let parsed = Config::parse(Path::new("the command line"), &text)?;
     parsed.config.site.into_iter().next().ok_or_else(|| {
         CliError::usage_error(
-            format!("{:?} cannot be a site", new.name),
+            format!("{:?} cannot be the name of a site", new.name),
             "give another name",
         )
     })
