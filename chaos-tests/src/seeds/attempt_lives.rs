@@ -62,6 +62,23 @@ pub(super) fn attempt_lives<'a>(
     lives
 }
 
+/// Lists attempts that their sites refused when they first came. Such a request may come a second
+/// time and be granted then: its job knows nothing of that, and its gate is never opened.
+pub(super) fn refused_at_first<'a>(
+    entries: impl Iterator<Item = &'a WorldLedgerEntry>,
+) -> BTreeSet<AttemptTag> {
+    let mut first: BTreeMap<AttemptTag, bool> = BTreeMap::new();
+    for entry in entries {
+        match &entry.deed {
+            WorldLedgerEvent::Refused => first.entry(entry.tag).or_insert(true),
+            WorldLedgerEvent::Submitted { .. } => first.entry(entry.tag).or_insert(false),
+            _ => continue,
+        };
+    }
+    let refused = first.into_iter().filter(|(_, refused)| *refused);
+    refused.map(|(tag, _)| tag).collect()
+}
+
 /// Checks that an attempt that is over uses nothing any more. One whose directory was taken before
 /// its wrapper came may still be in the queue, and ends as soon as it is started; neither it nor a
 /// submission that arrives later ever gets as far as its gate. One that was refused has no
@@ -70,7 +87,7 @@ pub(super) fn attempt_lives<'a>(
 pub(super) fn still_alive(
     lives: &BTreeMap<AttemptTag, AttemptLife>,
     over: &BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
-    refused: &BTreeSet<(JobId, ComponentIndex, Attempt)>,
+    refused: &BTreeSet<AttemptTag>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {
@@ -81,7 +98,7 @@ pub(super) fn still_alive(
         let lived_on = life.submitted.is_some_and(|at| at <= *over)
             && life.left.is_none_or(|left| left > *over)
             && life.voided.is_none_or(|voided| voided > *over);
-        let came_twice = refused.contains(&key)
+        let came_twice = refused.contains(tag)
             && life.submitted.is_some_and(|at| at > *over)
             && life.began.is_empty();
         if lived_on || (life.ready.is_some_and(|ready| ready > *over) && !came_twice) {
@@ -117,7 +134,8 @@ mod tests {
             })
             .collect();
         let over = BTreeMap::from([(KEY, Timestamp(over))]);
-        still_alive(&attempt_lives(entries.iter()), &over, &BTreeSet::new()).len()
+        let refused = refused_at_first(entries.iter());
+        still_alive(&attempt_lives(entries.iter()), &over, &refused).len()
     }
 
     #[test]
@@ -137,6 +155,25 @@ mod tests {
             1,
             "its gate was not closed yet"
         );
+    }
+
+    #[test]
+    fn only_what_its_site_refused_may_come_once_more_and_never_begins() {
+        let came = [
+            (10, WorldLedgerEvent::Refused),
+            (40, WorldLedgerEvent::Submitted { processors: 7 }),
+            (50, WorldLedgerEvent::Ready),
+        ];
+        assert_eq!(violations(20, &came), 0);
+        assert_eq!(violations(20, &came[1..]), 1, "its site never refused it");
+        let began = [&came[..], &[(60, WorldLedgerEvent::Began)]].concat();
+        assert_eq!(violations(20, &began), 1);
+        let twice = [
+            (5, WorldLedgerEvent::Submitted { processors: 7 }),
+            (10, WorldLedgerEvent::Refused),
+            (30, WorldLedgerEvent::Ready),
+        ];
+        assert_eq!(violations(20, &twice), 1, "its first request was granted");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job};
 use cospan_domain::site::barred_owners_record::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::attempt_lives::refused_at_first;
 use super::seed_scenario::{HOUR, SeedScenario};
 use cospan_simulator::world::site_faults::SiteFault;
 use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
@@ -129,8 +130,10 @@ pub(super) fn wrongly_held_attempts(
 
 /// Lists the stays of attempts at sites. An attempt that comes to a site after its gate was closed
 /// never takes anything there. A probe of our own without an answer is ended by whoever finds it
-/// there, and the next one does not wait for that.
+/// there, and the next one does not wait for that. Nor does anybody wait for an attempt that was
+/// refused: if its request comes once more and is granted, a later one may be elsewhere.
 fn stays_at_sites(ledger: &[WorldLedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
+    let refused = refused_at_first(ledger.iter());
     let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
     for WorldLedgerEntry {
         at,
@@ -138,7 +141,9 @@ fn stays_at_sites(ledger: &[WorldLedgerEntry], instance: InstanceId) -> BTreeMap
         tag,
         deed,
     } in ledger.iter().filter(|entry: &&WorldLedgerEntry| {
-        entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB
+        entry.tag.instance == instance
+            && entry.tag.job != OWN_PROBE_JOB
+            && !refused.contains(&entry.tag)
     }) {
         let part = (tag.job, tag.component, tag.attempt);
         let until = match deed {
@@ -243,6 +248,8 @@ fn hinders(trouble: &SiteFault) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::ids::AttemptTag;
+
     use super::*;
 
     fn stay(from: u64, until: Option<u64>) -> Stay {
@@ -269,6 +276,31 @@ mod tests {
         assert_eq!(beside(Some(51), &[]), 1);
         assert_eq!(beside(None, &[]), 1);
         assert_eq!(beside(None, &[part(1)]), 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_was_refused_and_came_once_more() {
+        let instance = InstanceId::from_random(7);
+        let entry = |at, attempt, deed| WorldLedgerEntry {
+            at: Timestamp(at),
+            site: SiteName::new("delft").unwrap(),
+            tag: AttemptTag {
+                instance,
+                job: JobId(1),
+                component: ComponentIndex(0),
+                attempt: Attempt(attempt),
+            },
+            deed,
+        };
+        let ledger = [
+            entry(10, 4, WorldLedgerEvent::Refused),
+            entry(15, 4, WorldLedgerEvent::Submitted { processors: 3 }),
+            entry(24, 5, WorldLedgerEvent::Submitted { processors: 3 }),
+        ];
+        let beside =
+            |ledger| held_beside(&SeenHolds::default(), &stays_at_sites(ledger, instance)).len();
+        assert_eq!(beside(&ledger), 0);
+        assert_eq!(beside(&ledger[1..]), 1, "it was not refused");
     }
 
     #[test]

@@ -14,9 +14,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::{is_fault_of_ours, list_broken_invariants};
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
-use cospan_domain::job::job_state::{
-    AbortCause, AttemptEnding, AttemptState, Job, PhaseKind, SiteCharge,
-};
+use cospan_domain::job::job_state::{AbortCause, AttemptEnding, Job, PhaseKind, SiteCharge};
 use cospan_domain::job::state_table::is_transition_allowed;
 use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::placed::Placement;
@@ -28,6 +26,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::accounts::GateAccounts;
 use super::counters::Counters;
+use super::isolation::CutOffs;
 use super::judge_holds::SeenHolds;
 use super::judge_reservations;
 use super::judge_shared_reservations::{self, Sharing};
@@ -54,9 +53,6 @@ pub(super) fn has_part_in_placing(kind: ActorKind) -> bool {
     )
 }
 
-/// By then it is noticed that no site answers, and what was decided before is written.
-pub(super) const NOTICED: DurationMs = DurationMs(300_000);
-
 /// Everything seen of the jobs.
 #[derive(Debug, Default)]
 pub(super) struct SeenJobs {
@@ -71,8 +67,6 @@ pub(super) struct SeenJobs {
     /// Attempts that the control plane takes to be over, and since when. Those that it gave up
     /// because their site did not answer are not among them.
     pub(super) over: BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
-    /// Those among them whose submission was refused.
-    pub(super) refused: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// Attempts that the control plane takes to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// The control plane's records about times at gates.
@@ -86,7 +80,7 @@ pub(super) struct SeenJobs {
     owed: BTreeMap<(JobId, ComponentIndex), SiteCharge>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
-    cut_offs: Vec<(Timestamp, Timestamp)>,
+    cut_offs: CutOffs,
     /// The work of the running control plane so far.
     pub(super) counters: Counters,
     /// Jobs that wait for placement.
@@ -113,7 +107,7 @@ impl SeenJobs {
     /// Starts with nothing seen. `cut_offs`: times in which no site answers.
     pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queues: Queues) -> Self {
         Self {
-            cut_offs,
+            cut_offs: CutOffs::new(cut_offs),
             queues,
             ..Self::default()
         }
@@ -133,6 +127,7 @@ impl SeenJobs {
         }
         self.ahead_ms = plane_run.clock_ahead_ms;
         self.lives = plane_run.lives.clone();
+        self.cut_offs.begin_life(plane_run.clock.now());
         self.counters = Counters::default();
         self.queues.begin_life(its_now);
         self.preemptions.begin_life(view, its_now);
@@ -165,6 +160,9 @@ impl SeenJobs {
         self.changes += 1;
         self.counters.record_change(change);
         let its_now = Timestamp(now.0.saturating_add_signed(ahead_ms));
+        self.cut_offs.learn_view(view, now, its_now, &|since| {
+            stalled_time(&self.lives, since, now)
+        });
         match change {
             JournalChange::NewJobs(jobs) => {
                 self.last
@@ -177,11 +175,11 @@ impl SeenJobs {
             JournalChange::Job { old, new, events } => {
                 self.judge_job(old, new, events, ahead_ms);
                 self.judge_sites(new, events, view, now);
-                self.learn_job(old, new, events, view, now);
+                self.learn_job(new, events, view, now);
                 let lives = self.lives.clone();
                 let stalled = |since: Timestamp| {
                     let since = Timestamp(since.0.saturating_add_signed(-ahead_ms));
-                    lives.stalled_time(since, now, |id| has_part_in_placing(id.kind()))
+                    stalled_time(&lives, since, now)
                 };
                 let unfair = self.queues.record_events(new, events, its_now, &stalled);
                 self.violations
@@ -335,27 +333,16 @@ impl SeenJobs {
     /// Returns the time since then in which actors stalled that have a part in placing and
     /// claiming.
     fn stalled_between(&self, since: Timestamp, now: Timestamp) -> DurationMs {
-        self.lives
-            .stalled_time(since, now, |id| has_part_in_placing(id.kind()))
+        stalled_time(&self.lives, since, now)
     }
 
     /// Returns true if no site has answered for so long that it is taken for our own fault.
     fn is_cut_off(&self, now: Timestamp) -> bool {
-        self.cut_offs.iter().any(|(from, to)| {
-            now < *to
-                && *from + NOTICED <= now
-                && *from + NOTICED + self.stalled_between(*from, now) <= now
-        })
+        self.cut_offs
+            .is_noticed(now, &|since| self.stalled_between(since, now))
     }
 
-    fn learn_job(
-        &mut self,
-        old: &Job,
-        job: &Job,
-        events: &[JobEvent],
-        view: &CommittedView,
-        now: Timestamp,
-    ) {
+    fn learn_job(&mut self, job: &Job, events: &[JobEvent], view: &CommittedView, now: Timestamp) {
         for event in events {
             match &event.what {
                 JobEventKind::AttemptEnded {
@@ -365,19 +352,6 @@ impl SeenJobs {
                 } if *how != AttemptEnding::Abandoned => {
                     let key = (job.id, *component, *attempt);
                     self.over.entry(key).or_insert(now);
-                    let was = old
-                        .components
-                        .get(component.0 as usize)
-                        .map(|held| &held.run);
-                    if matches!(
-                        (how, was),
-                        (
-                            AttemptEnding::NeverRan(_),
-                            Some(AttemptState::Intended { .. })
-                        )
-                    ) {
-                        self.refused.insert(key);
-                    }
                     if matches!(how, AttemptEnding::Failed(_)) {
                         self.own_errors.insert(key);
                     }
@@ -447,6 +421,10 @@ impl SeenJobs {
         self.violations
             .push(format!("{rule}: job {}, {what}", job.id));
     }
+}
+
+fn stalled_time(lives: &ActorLives, since: Timestamp, now: Timestamp) -> DurationMs {
+    lives.stalled_time(since, now, |id| has_part_in_placing(id.kind()))
 }
 
 /// Returns true if a site has the labels that are asked for.
@@ -522,5 +500,61 @@ pub(super) async fn follow_run(
             }
             Err(RecvError::Closed) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::JobId;
+    use cospan_domain::site::failure::FailureClass;
+    use cospan_domain::site::site_state::SiteErrorRecord;
+
+    use super::*;
+
+    /// Returns true if an error that is charged 10 s after a claim is held to break a rule. We have
+    /// been cut off for an hour by then; jobs had something at a site all the time, or since the
+    /// claim.
+    fn is_charged_wrongly(always: bool) -> bool {
+        let now = Timestamp(3_600_000);
+        let delft = SiteName::new("delft").unwrap();
+        let old = SiteRecord::new(delft.clone());
+        let mut new = old.clone();
+        new.consecutive_errors = 1;
+        new.recent_errors.push_back(SiteErrorRecord {
+            attempt: AttemptId {
+                job: JobId(1),
+                component: ComponentIndex(0),
+                attempt: Attempt(1),
+            },
+            class: FailureClass::Site,
+            at: now,
+            detail: "the site does not answer".into(),
+        });
+        let charge = JournalChange::Site {
+            old: Some(Arc::new(old)),
+            new: Arc::new(new),
+        };
+        let mut busy = CommittedView::default();
+        busy.holdings.insert(delft, Default::default());
+        let first = if always {
+            busy.clone()
+        } else {
+            CommittedView::default()
+        };
+        let cut_off = vec![(Timestamp(1), Timestamp(7_200_000))];
+        let mut seen = SeenJobs::new(cut_off, Queues::default());
+        for (view, at) in [(&first, 0), (&busy, now.0 - 10_000)] {
+            seen.record_change(&JournalChange::Barrier, view, Timestamp(at), 0);
+        }
+        seen.record_change(&charge, &busy, now, 0);
+        seen.violations
+            .iter()
+            .any(|text| text.contains("while we are cut off"))
+    }
+
+    #[test]
+    fn a_site_may_be_charged_as_long_as_none_was_asked_since_we_are_cut_off() {
+        assert!(!is_charged_wrongly(false));
+        assert!(is_charged_wrongly(true));
     }
 }

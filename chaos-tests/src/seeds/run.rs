@@ -540,7 +540,6 @@ fn judge_all(
             acknowledged: &acknowledged,
             asked: &asked,
             over: &seen.over,
-            refused: &seen.refused,
             cancelled: &known.cancelled,
             outputs: &outputs,
             files: seen.files.as_ref(),

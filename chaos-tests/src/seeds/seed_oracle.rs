@@ -16,7 +16,7 @@ use cospan_domain::site::barred_owners_record::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, GateAccounts};
-use super::attempt_lives::{AttemptLife, attempt_lives, still_alive};
+use super::attempt_lives::{AttemptLife, attempt_lives, refused_at_first, still_alive};
 use super::judge_reservations;
 use super::judge_shared_reservations::{self, Sharing};
 use super::peers::{is_parallel, misled_attempts};
@@ -42,8 +42,6 @@ pub struct SeedEvidence<'a> {
     pub asked: &'a BTreeMap<JobId, RequestedRound>,
     /// Attempts that the control plane took to be over, and since when.
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
-    /// Those among them whose submission was refused.
-    pub refused: &'a BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// Jobs whose cancellation was acknowledged.
     pub cancelled: &'a BTreeMap<JobId, Timestamp>,
     /// Jobs of which an output is collected, and its logical name.
@@ -158,7 +156,7 @@ pub fn judge_run(evidence: &SeedEvidence<'_>) -> Vec<String> {
         ),
         (
             "an attempt was held to be over and was not",
-            still_alive(&lives, evidence.over, evidence.refused),
+            still_alive(&lives, evidence.over, &refused_at_first(ours.clone())),
         ),
         (
             "an acknowledged cancellation had no effect",

@@ -11,6 +11,7 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::attempt_lives::refused_at_first;
 use super::judge_holds::SeenHolds;
 use super::rare_options::RareOptions;
 use super::seed_scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
@@ -120,7 +121,8 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
 }
 
 /// Lists sweeps of which the sites had more runs at once than they allow. A run is there while an
-/// attempt of it is at its gate or runs.
+/// attempt of it is at its gate or runs. One that was refused, and whose request was granted when it
+/// came once more, is nobody's turn.
 pub(super) fn over_limit(
     sweeps: &[DrawnSweep],
     known: &UserState,
@@ -159,13 +161,14 @@ fn spans_at_sites(
     ledger: &[WorldLedgerEntry],
     instance: InstanceId,
 ) -> Vec<SweepRunSpan> {
+    let refused = refused_at_first(ledger.iter());
     let mut spans = BTreeMap::new();
     for WorldLedgerEntry { at, tag, deed, .. } in
         ledger.iter().filter(|e| e.tag.instance == instance)
     {
         let part = (tag.job, tag.component, tag.attempt);
         match deed {
-            WorldLedgerEvent::Ready if !holds.is_abandoned(&part) => {
+            WorldLedgerEvent::Ready if !holds.is_abandoned(&part) && !refused.contains(tag) => {
                 spans.insert(part, (tag.job, *at, Timestamp(u64::MAX)));
             }
             WorldLedgerEvent::Voided | WorldLedgerEvent::HeldTooLong | WorldLedgerEvent::Left => {
@@ -229,5 +232,19 @@ mod tests {
         };
         assert_eq!(judged(50), Vec::<String>::new());
         assert_eq!(judged(49).len(), 1);
+    }
+
+    #[test]
+    fn a_run_that_was_refused_and_came_once_more_takes_no_turn() {
+        let ledger = [
+            entry(5, 1, WorldLedgerEvent::Refused),
+            entry(9, 1, WorldLedgerEvent::Submitted { processors: 1 }),
+            entry(10, 1, WorldLedgerEvent::Ready),
+        ];
+        let spans = |ledger| {
+            spans_at_sites(&SeenHolds::default(), ledger, InstanceId::from_random(7)).len()
+        };
+        assert_eq!(spans(&ledger), 0);
+        assert_eq!(spans(&ledger[1..]), 1, "it was not refused");
     }
 }

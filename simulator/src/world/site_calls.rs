@@ -81,8 +81,22 @@ impl SimulatedWorld {
     /// Submits an attempt. The batch system accepts it also under a tag that it knows already.
     ///
     /// # Errors
-    /// Fails if it is larger than the site.
+    /// Fails if it is larger than the site, or what it needs is promised to others.
     pub fn submit(
+        &mut self,
+        site: SiteIndex,
+        order: &AttemptSubmitRequest,
+    ) -> Result<AcceptedAttempt, SiteError> {
+        let answer = self.accept_attempt(site, order);
+        if answer.is_err() {
+            let name = &self.sites[site.0].name;
+            let refused = WorldLedgerEvent::Refused;
+            self.ledger.record_event(self.now, name, order.tag, refused);
+        }
+        answer
+    }
+
+    fn accept_attempt(
         &mut self,
         site: SiteIndex,
         order: &AttemptSubmitRequest,

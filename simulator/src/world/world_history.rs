@@ -9,6 +9,8 @@ use cospan_sites::port::RoundPeer;
 /// An event of an attempt at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorldLedgerEvent {
+    /// The site did not accept it.
+    Refused,
     /// The batch system accepted it.
     Submitted {
         /// Number of its processors.
