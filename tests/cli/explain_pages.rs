@@ -46,5 +46,5 @@ fn of_a_job_that_never_holds_still_it_is_said() {
     let server = Fake::start(|request| page(request, request.number));
     let (details, said) = told(&server);
     assert_eq!(details, ["seen after 4 changes", "seen after 5 changes"]);
-    assert!(said.contains("job 1 changed each time"), "{said}");
+    assert!(said.contains("job 1 kept changing"), "{said}");
 }

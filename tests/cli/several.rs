@@ -185,7 +185,7 @@ fn a_directory_is_fetched_whole_with_its_links_beside_what_is_there() {
     let said = stdout(&refused);
     assert_eq!(code(&refused), 2, "{said}");
     assert!(
-        said.contains("d/x: another file is there already"),
+        said.contains("d/x: a different file is already there"),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(at("d/x")).unwrap(), "mine\n");

@@ -160,7 +160,7 @@ fn is_refused((exit, said): &(i32, String)) -> bool {
         "there is no job",
         "not found",
         "there is no file",
-        "another key's",
+        "another key",
     ];
     *exit == 3 && words.iter().any(|word| said.contains(word))
 }

@@ -443,7 +443,7 @@ mod tests {
             problem: Some("it does not answer".into()),
             ..TimelineReport::default()
         };
-        assert!(format_timeline(&silent, 16).contains("not known: it does not answer"));
+        assert!(format_timeline(&silent, 16).contains("unknown: it does not answer"));
         let none = TimelineReport {
             state: "grants-none".into(),
             ..TimelineReport::default()

@@ -188,7 +188,7 @@ pub(super) fn cancel_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(
 /// Cancels, and does not wait for silent sites. The site's reconciliation ends what may run there
 /// on sight; until then only the user answers for it. It cannot run twice: a cancelled job has no
 /// other attempt, and its gate is opened no more.
-pub(super) fn cancel_without_silent_sites(
+pub(super) fn abandon_job(
     draft: &mut DecisionDraft<'_>,
     by: KeyName,
     silent: &BTreeSet<SiteName>,

@@ -161,9 +161,7 @@ fn dispatch_command(
         JobCommand::Freeze(by) => user_commands::freeze_job(draft, by),
         JobCommand::Thaw(by) => user_commands::thaw_job(draft, by),
         JobCommand::Cancel(by) => abort::cancel_job(draft, by),
-        JobCommand::Abandon { by, silent } => {
-            abort::cancel_without_silent_sites(draft, by, &silent)
-        }
+        JobCommand::Abandon { by, silent } => abort::abandon_job(draft, by, &silent),
         JobCommand::EndTold { target, problem } => {
             user_commands::record_end_delivery(draft, target, problem)
         }
