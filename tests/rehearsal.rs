@@ -265,7 +265,7 @@ fn a_bad_plan_is_told_with_every_line_and_a_dry_run_injects_nothing() {
         problem["detail"]
             .as_str()
             .unwrap()
-            .contains("at most 1 may be"),
+            .contains("at most 1 are allowed"),
         "{problem}"
     );
     let told = must(&scene.inject(PLAN, &["--dry-run", "--for", "2m"]), 0);

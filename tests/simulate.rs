@@ -495,7 +495,7 @@ fn a_log_without_jobs_is_an_error() {
         let (_, output) = log(lines, "");
         assert_eq!(output.status.code(), Some(2), "{lines}");
         let said = stderr(&output);
-        assert!(said.contains("jobs.swf holds no usable entry"), "{said}");
+        assert!(said.contains("jobs.swf has no usable entry"), "{said}");
     }
 }
 

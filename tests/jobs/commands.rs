@@ -146,7 +146,10 @@ fn a_configuration_is_checked_and_what_is_shown_of_it_can_be_used_again() {
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
     has(
         &told,
-        &["keys of site s2 names bob", "create it with `cospan key add bob`"],
+        &[
+            "keys of site s2 names bob",
+            "create it with `cospan key add bob`",
+        ],
     );
     assert!(!told.contains("names admin"), "{told}");
     std::fs::write(scene.environment.config(), config).unwrap();
