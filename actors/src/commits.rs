@@ -14,7 +14,7 @@ use crate::{claimer, coallocator, job, notifier, site, transfer};
 /// Asks the actors of one folder to look, if a change concerns them.
 type CommitFollower = fn(&SharedState, &JournalChange);
 
-/// One line for each folder. The co-allocator is the last: it looks only if somebody waits for a
+/// The followers, a line for each folder. The co-allocator is the last: it looks only if somebody waits for a
 /// change, which others may note.
 const FOLLOWERS: [CommitFollower; 6] = [
     job::follow_commit,

@@ -27,7 +27,7 @@ pub enum BrokenInvariant {
     StrangeRestart,
 }
 
-/// What every reason begins with for which a job is held because of a broken rule.
+/// The beginning of every reason to hold a job because of a broken rule.
 const FAULT_OF_OURS: &str = "a fault of ours";
 
 impl BrokenInvariant {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
 use cospan_domain::claim::ClaimPlace;
 use cospan_domain::deduction::DeductedAmounts;
-use cospan_domain::ids::{ComponentName, LrmId};
+use cospan_domain::ids::{Attempt, ComponentName, LrmId};
 use cospan_domain::job::job_state::{AttemptState, Component};
 use cospan_domain::job::spec::{JobSpec, OverrideScope, ProgramOverride};
 use cospan_domain::labels::SiteLabels;
@@ -158,9 +158,10 @@ fn job_submitted_to(id: u64, partition: Option<&str>) -> Job {
         absences: 0,
         waits: None,
     };
-    job.components
-        .iter_mut()
-        .for_each(|component| component.run = run.clone());
+    for component in &mut job.components {
+        component.attempt = Attempt(1);
+        component.run = run.clone();
+    }
     job
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
-use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId, SiteName};
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, FlexibleBounds, JobSpec, Priority, RequestType};
 use cospan_domain::labels::SiteLabels;
@@ -280,6 +280,9 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             ..Job::clone(&new)
         };
         running.phase = JobPhase::Running { since: now };
+        running.start_at = Some(now);
+        running.inputs_here = true;
+        running.components[0].attempt = Attempt(1);
         running.components[0].run = AttemptState::Running {
             lrm_id: LrmId::new("7").expect("an id"),
             host: "node".into(),

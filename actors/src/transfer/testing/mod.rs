@@ -14,7 +14,7 @@ use cospan_domain::ids::{
     SiteName,
 };
 use cospan_domain::job::job_state::{
-    AttemptState, Component, Job, JobPhase, OutputCollection, SetbackCounts,
+    AttemptEnding, AttemptState, Component, Job, JobPhase, OutputCollection, SetbackCounts,
 };
 use cospan_domain::job::spec::{
     ComponentSpec, ExecutableSource, FileReference, InputPortion, InputSpec, JobSpec,
@@ -455,7 +455,10 @@ impl MemoryWorld {
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(3),
-            run: AttemptState::Idle,
+            run: AttemptState::Ended {
+                how: AttemptEnding::Succeeded,
+                at: self.shared.clock.now(),
+            },
             collected: vec![OutputCollection {
                 content: Some(content),
                 done: false,
@@ -467,9 +470,12 @@ impl MemoryWorld {
 
     pub(crate) async fn finish_job(&self, id: u64) {
         let mut job = Job::clone(&self.shared.view.load().jobs[&JobId(id)]);
-        job.phase = JobPhase::Finished {
-            at: self.shared.clock.now(),
-        };
+        let at = self.shared.clock.now();
+        job.phase = JobPhase::Finished { at };
+        for component in &mut job.components {
+            let how = AttemptEnding::Succeeded;
+            component.run = AttemptState::Ended { how, at };
+        }
         self.change_job(id, job).await;
     }
 
