@@ -416,7 +416,7 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
 fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
     let (_, told) = refusal_of("#!/bin/sh\n#SBATCH -p odd\necho\n");
     assert!(
-        told.contains("no site tells a default time of odd; say how long"),
+        told.contains("no site reports a default time of odd; say how long"),
         "{told}"
     );
     for none in ["0", "UNLIMITED", "INFINITE"] {

@@ -94,11 +94,11 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
         ),
         (
             "probability = 0",
-            "5: probability of [[inject]] number 1: 0 is no share",
+            "5: probability of [[inject]] number 1: 0 is not a share",
             "above 0",
         ),
-        ("probability = 1.5", "1.5 is no share", "at most 1"),
-        ("probability = nan", "NaN is no share", "at most 1"),
+        ("probability = 1.5", "1.5 is not a share", "at most 1"),
+        ("probability = nan", "NaN is not a share", "at most 1"),
         (
             "probability = \"half\"",
             "the text \"half\" where a number",

@@ -57,10 +57,12 @@ pub(super) fn end_answer_when_barred<B: MessageBody + 'static>(
     answer.map_body(move |_, body| match body.try_into_bytes() {
         Ok(bytes) => BoxBody::new(bytes),
         Err(body) => {
-            let barred = Box::pin(wait_until_barred(edge, caller));
+            let barred = Box::pin(wait_until_barred(edge.clone(), caller.clone()));
             BoxBody::new(RevocableBody {
                 body: body.boxed(),
                 barred,
+                edge,
+                caller,
             })
         }
     })
@@ -69,6 +71,8 @@ pub(super) fn end_answer_when_barred<B: MessageBody + 'static>(
 struct RevocableBody {
     body: BoxBody,
     barred: Pin<Box<dyn Future<Output = HttpFailure>>>,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
 }
 
 impl MessageBody for RevocableBody {
@@ -85,6 +89,13 @@ impl MessageBody for RevocableBody {
         if let Poll::Ready(failure) = self.barred.as_mut().poll(context) {
             return Poll::Ready(Some(Err(failure.into())));
         }
-        Pin::new(&mut self.body).poll_next(context)
+        let next = Pin::new(&mut self.body).poll_next(context);
+        // The keys may have changed while the piece was made.
+        if let Poll::Ready(Some(Ok(_))) = next
+            && let Err(failure) = self.caller.check_still_allowed(&self.edge)
+        {
+            return Poll::Ready(Some(Err(failure.into())));
+        }
+        next
     }
 }

@@ -18,7 +18,7 @@ fn lublin(jobs: usize) -> WorkloadOptions {
 fn a_poisson_workload_has_the_load_sizes_and_run_times_it_is_set_to() {
     let Workload { jobs, complaints } = planned(&poisson(20_000, &[1, 2, 4, 8]));
     assert!(complaints.is_empty(), "{complaints}");
-    assert_eq!(complaints.to_string(), "no problems");
+    assert_eq!(complaints.to_string(), "nothing to complain about");
     assert_eq!((jobs.len(), jobs[0].name.as_str()), (20_000, "1"));
     // 3.75 processors for 120 s on average, every 30 s, on 400 processors.
     let load = offered_load(&jobs, 400).unwrap();
