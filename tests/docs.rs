@@ -377,6 +377,8 @@ fn the_unit_is_hardened_and_starts_again_only_what_may_get_better() {
 fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let run = fs::read_to_string(root().join(".ci/run")).unwrap();
+    // Where the first of them, which builds for development, puts the program.
+    assert!(readme.contains("PATH=$PWD/target/debug:"));
     for command in ["cargo run -- quickstart", "cargo test --workspace"] {
         assert!(
             readme.contains(&format!("\n{command} ")),
