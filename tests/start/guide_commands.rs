@@ -36,6 +36,9 @@ fn steps(page: &str) -> Vec<Step> {
 const A_WHILE: &str = "n=0; until [ $(cospan site list 2> /dev/null | grep -c usable) = 2 ]; \
                        do n=$((n + 1)); [ $n -lt 600 ]; sleep 0.1; done";
 
+/// Where the page has its reader find the programs.
+const BUILT: &str = "$PWD/target/debug";
+
 /// Types it all, with directory and port of its own; what was printed.
 fn typed(page: &str) -> String {
     let environment = environment();
@@ -49,7 +52,7 @@ fn typed(page: &str) -> String {
     let here = |text: &str| {
         let listen = format!("[server]\nlisten = [{:?}]\n", port(&environment));
         let text = text.replace("/var/tmp/cospan", &place.display().to_string());
-        text.replace("$PWD/target/release", &programs)
+        text.replace(BUILT, &programs)
             .replace("[server]\n", &listen)
     };
     // The server ends with the shell.
@@ -72,6 +75,10 @@ fn typed(page: &str) -> String {
         }
     }
     assert!(commands >= 5, "only {commands} commands were found");
+    assert!(
+        page.contains(BUILT),
+        "the page no longer says that the programs are in {BUILT}"
+    );
     let mut shell = Command::new("sh");
     shell
         .args(["-c", &script])
