@@ -497,7 +497,7 @@ impl ControlPlane {
     ) -> Option<(InspectionState, Option<InspectionProgress>)> {
         let state = self.shared.live.inspections.state_of(site, place)?;
         let site = self.shared.sites.get(site);
-        Some((state, site.and_then(|site| site.read_so_far(place))))
+        Some((state, site.and_then(|site| site.files().read_so_far(place))))
     }
 
     /// Reads a piece of a file or log at a site, in the turn of a key.
@@ -514,7 +514,7 @@ impl ControlPlane {
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.read(&what, offset, limit).await })
+            Box::pin(async move { site.files().read(&what, offset, limit).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -532,7 +532,7 @@ impl ControlPlane {
         place: FilePlace,
     ) -> Result<Option<DirectoryListing>, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.list(&place).await })
+            Box::pin(async move { site.files().list(&place).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -550,7 +550,7 @@ impl ControlPlane {
         place: FilePlace,
     ) -> Result<Option<FileStamp>, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.stamp(&place).await })
+            Box::pin(async move { site.files().stamp(&place).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -567,7 +567,7 @@ impl ControlPlane {
         step: UploadStep,
     ) -> Result<(), SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Upload, move |site| {
-            Box::pin(async move { site.upload(&step).await })
+            Box::pin(async move { site.files().upload(&step).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }

@@ -148,7 +148,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         actor,
         effect,
         SiteCallMessage::new(SiteCallKind::Submit, move |site| {
-            Box::pin(async move { site.submit(&order).await })
+            Box::pin(async move { site.queue().submit(&order).await })
         }),
     );
     Box::pin(async move {
@@ -384,13 +384,13 @@ fn look_up_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         effect,
         SiteCallMessage::new(SiteCallKind::FindByTag, move |site| {
             Box::pin(async move {
-                let lookup = site.find_by_tag(tag).await?;
+                let lookup = site.queue().find_by_tag(tag).await?;
                 if closes && lookup.found.is_empty() && !is_planted(PlantedBug::RenewUnclosed) {
-                    site.decide_gate(tag, &GateDecision::Void).await?;
+                    site.gate().decide_gate(tag, &GateDecision::Void).await?;
                 }
                 // Keep one, withdraw the rest.
                 for extra in lookup.found.iter().skip(1) {
-                    site.withdraw(tag, &extra.lrm_id).await?;
+                    site.queue().withdraw(tag, &extra.lrm_id).await?;
                 }
                 Ok(lookup)
             })
@@ -422,7 +422,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         actor,
         effect,
         SiteCallMessage::new(SiteCallKind::DecideGate, move |site| {
-            Box::pin(async move { site.decide_gate(tag, &decision).await })
+            Box::pin(async move { site.gate().decide_gate(tag, &decision).await })
         }),
     );
     Box::pin(async move {
@@ -513,8 +513,11 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         SiteCallMessage::new(SiteCallKind::Cancel, move |site| {
             Box::pin(async move {
                 // Void first: a late payload finds its gate shut.
-                let gate = site.decide_gate(tag, &GateDecision::Void).await?;
-                site.cancel(tag, lrm_id.as_ref()).await.map(|()| gate)
+                let gate = site.gate().decide_gate(tag, &GateDecision::Void).await?;
+                site.queue()
+                    .cancel(tag, lrm_id.as_ref())
+                    .await
+                    .map(|()| gate)
             })
         }),
     );

@@ -109,7 +109,7 @@ pub(crate) async fn inspect_file(
     let call = SiteCallMessage::new(SiteCallKind::Inspect, move |site| {
         Box::pin(async move {
             caller.note_begin();
-            let inspected = site.inspect(&place).await;
+            let inspected = site.files().inspect(&place).await;
             drop(caller);
             inspected
         })

@@ -97,7 +97,7 @@ impl ClusterActor {
             return;
         };
         let site = self.site.clone();
-        let asked = async move { site.round_trip(&host).await };
+        let asked = async move { site.monitor().round_trip(&host).await };
         let answered = tokio::time::timeout(Duration::from_millis(LONGEST.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |answer, this, ctx| {
             let answer = answer.unwrap_or_else(|_| {

@@ -179,7 +179,7 @@ impl ClusterActor {
         let asked = async move {
             // Describing a site that was silent would only keep the files from being read in time.
             let first = if files_first {
-                Some(site.status(&tags).await)
+                Some(site.queue().status(&tags).await)
             } else {
                 None
             };
@@ -190,7 +190,7 @@ impl ClusterActor {
             });
             let describe = describe && answers;
             let description = if describe {
-                site.describe().await.map(Some)
+                site.monitor().describe().await.map(Some)
             } else {
                 Ok(None)
             };
@@ -210,7 +210,7 @@ impl ClusterActor {
                 Ok(description) => {
                     let status = match first {
                         Some(status) => status,
-                        None => site.status(&tags).await,
+                        None => site.queue().status(&tags).await,
                     };
                     count_call(&metrics, SiteCallKind::Status, &status);
                     PollOutcome {
@@ -251,7 +251,7 @@ impl ClusterActor {
             .status
             .as_ref()
             .is_ok_and(|status| status.silence.is_none());
-        self.report.tells = whole && self.site.trouble().is_some();
+        self.report.tells = whole && self.site.monitor().trouble().is_some();
         if self.report.tells {
             self.report.told_at = Some(polled.asked_at);
         }
@@ -269,8 +269,9 @@ impl ClusterActor {
                 concerned.extend(self.apply_failure(&error, now));
                 concerned
             }
-            Ok(status) if self.site.trouble().is_some() => {
-                let error = SiteError::OutOfOrder(self.site.trouble().unwrap_or_default());
+            Ok(status) if self.site.monitor().trouble().is_some() => {
+                let error =
+                    SiteError::OutOfOrder(self.site.monitor().trouble().unwrap_or_default());
                 let read = status.site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
                 let mut concerned =
@@ -345,7 +346,7 @@ impl ClusterActor {
         }
         let total = self.report.description.as_ref().map(|site| &site.total);
         let is_idle = total.is_some() && before.map(|(_, idle)| idle) == total;
-        let is_calm = self.site.is_ours_alone() && is_idle && !changed;
+        let is_calm = self.site.queue().is_ours_alone() && is_idle && !changed;
         self.calm.count_answer(is_calm);
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);

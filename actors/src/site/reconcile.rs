@@ -51,7 +51,7 @@ pub(super) struct OwnInstances<'a> {
 
 impl<'a> OwnInstances<'a> {
     fn own_instances_at(site: &dyn Site, shared: &'a SharedState) -> Self {
-        let former = if site.is_ours_alone() {
+        let former = if site.queue().is_ours_alone() {
             &shared.former[..]
         } else {
             &[]
@@ -382,7 +382,7 @@ async fn reconcile_site(
     seen_before: BTreeSet<ReservationTag>,
     told: BTreeSet<AttemptTag>,
 ) -> Result<ReconcileOutcome, SiteError> {
-    let found = site.list_attempts().await?;
+    let found = site.queue().list_attempts().await?;
     let keep = shared.settings.keep_attempts;
     let ours = OwnInstances::own_instances_at(&*site, &shared);
     let mut strays = Vec::new();
@@ -413,7 +413,7 @@ async fn reconcile_site(
     let leases = compare_reservations(&*site, &shared, &seen_before).await?;
     let mut ended = 0;
     if !strays.is_empty() {
-        let status = site.status(&strays).await?;
+        let status = site.queue().status(&strays).await?;
         for (tag, seen) in status.attempts.iter().filter(|(_, seen)| is_alive(seen)) {
             warn!(
                 site = %site.name(),
@@ -466,7 +466,7 @@ async fn collect_stuck_attempts(
         );
         if is_of_site {
             // If the site is at fault and not this attempt, this call fails as well.
-            site.list_attempts().await?;
+            site.queue().list_attempts().await?;
         }
         if stuck.insert(tag) && !told.contains(&tag) {
             warn!(site = %site.name(), %tag, %error, "cannot remove an attempt");
@@ -482,14 +482,14 @@ async fn remove_attempt_files(
 ) -> (AttemptTag, Result<(), SiteError>) {
     let removed = async {
         end_stray_attempt(site, tag).await?;
-        site.remove_attempt(tag).await
+        site.queue().remove_attempt(tag).await
     };
     (tag, removed.await)
 }
 
 async fn end_stray_attempt(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
-    site.decide_gate(tag, &GateDecision::Void).await?;
-    site.cancel(tag, None).await
+    site.gate().decide_gate(tag, &GateDecision::Void).await?;
+    site.queue().cancel(tag, None).await
 }
 
 /// The result of a sweep.

@@ -195,7 +195,7 @@ impl Actor for ClusterActor {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
-        if let Some(mut changes) = self.site.changes() {
+        if let Some(mut changes) = self.site.monitor().changes() {
             ctx.add_stream(hint_stream(&mut changes));
         }
         self.count_shared_reservations(self.record.state(), &[]);

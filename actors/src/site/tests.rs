@@ -387,7 +387,7 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
         let call = SiteCallMessage::new(
             SiteCallKind::Status,
             |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
-                Box::pin(async move { site.status(&[]).await })
+                Box::pin(async move { site.queue().status(&[]).await })
             },
         );
         let answer = cluster.send(call).await.expect("alive");

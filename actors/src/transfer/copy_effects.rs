@@ -60,7 +60,7 @@ pub(super) fn call_has_content(
 ) -> PendingCopyCall {
     let digest = key.0;
     let has = call_destination(shared, key, SiteCallKind::HasContent, move |site| {
-        async move { site.has_content(digest).await }.boxed()
+        async move { site.files().has_content(digest).await }.boxed()
     });
     outcome_of_call(has, move |has| CopyCallOutcome::Has(nonce, has))
 }
@@ -134,7 +134,7 @@ fn start_copying(
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
     let started = call_destination(shared, key, SiteCallKind::StartCopy, move |site| {
-        async move { site.start_copy(&order).await }.boxed()
+        async move { site.copies().start_copy(&order).await }.boxed()
     });
     started
         .map(move |started| {
@@ -167,7 +167,7 @@ fn copy_status_call(
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
     let status = call_destination(shared, key, SiteCallKind::CopyStatus, move |site| {
-        async move { site.copy_status(&order).await }.boxed()
+        async move { site.copies().copy_status(&order).await }.boxed()
     });
     outcome_of_call(status, move |status| CopyCallOutcome::Status(nonce, status))
 }
@@ -183,8 +183,8 @@ fn stop_copying(
     let order = make_copy_request(shared, key, copy, attempt);
     let stopped = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move {
-            site.stop_copy(&order, false).await?;
-            site.copy_status(&order).await
+            site.copies().stop_copy(&order, false).await?;
+            site.copies().copy_status(&order).await
         }
         .boxed()
     });
@@ -216,7 +216,7 @@ fn discard_partial(
         return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
     let discarded = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
-        async move { site.stop_copy(&order, true).await }.boxed()
+        async move { site.copies().stop_copy(&order, true).await }.boxed()
     });
     outcome_of_call(discarded, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
@@ -230,7 +230,7 @@ fn delete_unneeded(shared: &SharedState, key: &CopyKey, nonce: TryNonce) -> Pend
         return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
     let deleted = call_destination(shared, key, SiteCallKind::DeleteContent, move |site| {
-        async move { site.delete_content(digest).await }.boxed()
+        async move { site.files().delete_content(digest).await }.boxed()
     });
     outcome_of_call(deleted, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })

@@ -33,14 +33,14 @@ async fn bring(
         nonce: "n-1".to_owned(),
         limit: None,
     };
-    site.start_copy(&order).await.unwrap();
+    site.copies().start_copy(&order).await.unwrap();
     if cut {
         tokio::time::sleep(Duration::from_millis(100)).await;
         fixture.cut(true).await;
     }
     let started = Instant::now();
     loop {
-        match site.copy_status(&order).await {
+        match site.copies().copy_status(&order).await {
             Ok(CopyStatus::Complete) => return,
             Ok(CopyStatus::Running { .. }) | Err(_) => {}
             Ok(status) => panic!("{status:?}"),
@@ -80,7 +80,7 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
         "it runs\nwords\nby way of a link\n"
     );
     let output = FilePlace::Output(attempt_tag(1), RelPath::new("out").unwrap());
-    let left: InspectedFile = site.inspect(&output).await.unwrap();
+    let left: InspectedFile = site.files().inspect(&output).await.unwrap();
     assert!(left.directory && left.content.size == found.content.size);
     assert_ne!(left.content, found.content, "it has a file more");
     let source = CopySource {

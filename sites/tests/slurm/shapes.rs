@@ -29,7 +29,7 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
     wide.lrm_options = vec!["--nodes=3".into()];
     wide.resources = Resources::processors(3);
     for never in [long, wide] {
-        site.submit(&never).await.unwrap();
+        site.queue().submit(&never).await.unwrap();
         let seen = await_observation(&*site, never.tag, |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ended { .. })
         })
@@ -41,7 +41,7 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
             panic!("{seen:?}")
         };
         assert_eq!(why, SiteEndReason::NeverRuns, "{:?}", never.lrm_options);
-        site.cancel(never.tag, None).await.unwrap();
+        site.queue().cancel(never.tag, None).await.unwrap();
     }
 }
 
@@ -57,7 +57,7 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     wide.resources = Resources::processors(4);
     let shape = ["--partition=pair", "--nodes=2", "--ntasks-per-node=2"];
     wide.lrm_options = shape.map(Into::into).into();
-    site.submit(&wide).await.unwrap();
+    site.queue().submit(&wide).await.unwrap();
     let AttemptObservation::Ready(at) =
         await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
             matches!(seen, AttemptObservation::Ready(_))
@@ -80,7 +80,10 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
         peers: vec![peer],
         ..go
     });
-    site.decide_gate(attempt_tag(1), &open).await.unwrap();
+    site.gate()
+        .decide_gate(attempt_tag(1), &open)
+        .await
+        .unwrap();
     assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
     let said = read_stdout(&*site, attempt_tag(1)).await;
     let ran = |line: &str| Some(line.strip_prefix("on ")?.split_once(' ')?.0.to_owned());
