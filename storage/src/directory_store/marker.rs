@@ -232,13 +232,17 @@ fn marker_damage_error(path: &Path, problem: String) -> StoreError {
 
 /// Returns true for a name that an engine gives to its files.
 fn is_engine_file(name: &OsStr) -> bool {
-    let name = name.as_encoded_bytes();
-    matches!(name, b"db" | b"conf" | b"blobs" | b"redb") || name.starts_with(b"snap.")
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    EngineKind::ALL.iter().any(|kind| {
+        let engine = kind.engine();
+        engine.files.contains(&name) || (engine.is_further_file)(name)
+    })
 }
 
 /// Returns a file of an engine in a directory without a marker.
 fn find_engine_file(directory: &Path) -> Option<&'static str> {
-    ["db", "conf", "redb"]
-        .into_iter()
-        .find(|name| directory.join(name).exists())
+    let files = EngineKind::ALL.iter().flat_map(|kind| kind.engine().files);
+    files.copied().find(|name| directory.join(name).exists())
 }

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 
+use super::{FloorFile, LockedDirectory, StoreMarker, StoreOptions, catch_panics};
 use crate::decide_group::{self, ledger_write};
 use crate::engine_port::StorageEngine;
-use crate::open::{FloorFile, LockedDirectory, StoreMarker, StoreOptions, catch_panics};
 use crate::port::StoreError;
 use crate::record::{keys, small_records};
 use crate::store_floor::{FoundStore, KnownFloor, StoreFloor, StoreGap, StoreJobCounts};

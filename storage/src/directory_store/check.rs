@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Epoch, InstanceId};
 
-use crate::engine_port::EngineReader;
-use crate::open::{
+use super::{
     EngineKind, FloorFileContent, LockedDirectory, StoreMarker, StoreOptions, catch_panics,
     combine_known_floors,
 };
+use crate::engine_port::EngineReader;
 use crate::port::{StoreError, StoredValue};
 use crate::record::RecordLoader;
 use crate::scans;

@@ -1,11 +1,17 @@
-//! Opens a store in a directory, with any engine.
+//! A store that an embedded engine keeps in a directory: its lock, its marker, its floor, and all that
+//! is done with it as a whole.
 
+pub mod accept_loss;
+pub mod check;
 mod directory;
+mod directory_engine;
+mod directory_import;
 mod floor_file;
 mod marker;
 mod still_there;
 mod surroundings;
 
+use std::io::BufRead;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,61 +21,22 @@ use cospan_domain::ids::InstanceId;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
+use self::accept_loss::AcceptedLoss;
+use self::check::StoreCheckReport;
 use crate::engine_port::StorageEngine;
+use crate::import::{ImportError, ImportOutcome};
 use crate::port::{CommitReportSink, OpenedStore, StoreError, StoredValue};
 use crate::store_floor::{FoundStore, KnownFloor};
+use crate::store_place::StorePlace;
 use crate::take_over;
 use crate::threaded_journal::{FlushLimits, ThreadedJournal, panic_text};
 pub(crate) use directory::{LockedDirectory, io_error, sync_directory};
+pub(crate) use directory_engine::DirectoryEngine;
+pub use directory_engine::EngineKind;
+pub use directory_import::import_store;
 pub(crate) use floor_file::{FloorFile, FloorFileContent};
 pub(crate) use marker::StoreMarker;
 use surroundings::StoreDirectoryHooks;
-
-/// The engines that keep a store in a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EngineKind {
-    /// sled 0.34: the default.
-    #[cfg(feature = "sled")]
-    Sled,
-    /// redb 4.
-    #[cfg(feature = "redb")]
-    Redb,
-}
-
-impl EngineKind {
-    /// All engines that this program was built with, the default first.
-    pub const ALL: &'static [EngineKind] = &[
-        #[cfg(feature = "sled")]
-        EngineKind::Sled,
-        #[cfg(feature = "redb")]
-        EngineKind::Redb,
-    ];
-
-    /// Returns its name in configuration and on disk.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            #[cfg(feature = "sled")]
-            EngineKind::Sled => "sled",
-            #[cfg(feature = "redb")]
-            EngineKind::Redb => "redb",
-        }
-    }
-
-    /// Returns the name of its data file.
-    pub(crate) fn data_file_name(self) -> &'static str {
-        match self {
-            #[cfg(feature = "sled")]
-            EngineKind::Sled => "db",
-            #[cfg(feature = "redb")]
-            EngineKind::Redb => "redb",
-        }
-    }
-
-    /// Returns the engine of this name, if this program has it.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
-    }
-}
 
 /// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,17 +88,53 @@ impl StoreOptions {
     ) -> Result<Box<dyn StorageEngine>, StoreError> {
         let path = directory.path();
         let cache = self.cache_bytes;
-        let engine = retry_while_in_use(self.lock_wait, || {
-            let engine: Box<dyn StorageEngine> = match self.engine {
-                #[cfg(feature = "sled")]
-                EngineKind::Sled => Box::new(crate::sled::SledEngine::open(path, cache)?),
-                #[cfg(feature = "redb")]
-                EngineKind::Redb => Box::new(crate::redb::RedbEngine::open(path, cache)?),
-            };
-            Ok(engine)
-        })?;
+        let engine =
+            retry_while_in_use(self.lock_wait, || (self.engine.engine().open)(path, cache))?;
         directory.sync()?;
         Ok(engine)
+    }
+}
+
+/// A directory with a store, and the options to open it with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryStore {
+    /// The directory.
+    pub path: PathBuf,
+    /// The engine, and the rest.
+    pub options: StoreOptions,
+}
+
+impl StorePlace for DirectoryStore {
+    fn engine_name(&self) -> &'static str {
+        self.options.engine.as_str()
+    }
+
+    fn place_text(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn open_and_load(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
+        open_and_load(&self.path, &self.options, sink, load)
+    }
+
+    fn check_openable(&self) -> Result<(), StoreError> {
+        check_openable(&self.path, &self.options)
+    }
+
+    fn check_store(&self) -> Result<StoreCheckReport, StoreError> {
+        check::check_store(&self.path, &self.options)
+    }
+
+    fn import_store(&self, input: &mut dyn BufRead) -> Result<ImportOutcome, ImportError> {
+        import_store(&self.path, &self.options, input)
+    }
+
+    fn accept_loss(&self) -> Result<Option<AcceptedLoss>, StoreError> {
+        accept_loss::accept_loss(&self.path, &self.options)
     }
 }
 
