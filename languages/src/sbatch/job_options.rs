@@ -9,7 +9,8 @@ use cospan_domain::units::DurationMs;
 
 use super::getopt::GivenOption;
 use super::options::ComponentOptions;
-use super::{BatchScript, ScriptContext, ScriptError, launch, values};
+use super::{BatchScript, ScriptError, launch, values};
+use crate::job_language::JobFileContext;
 use cospan_api::v1::runner::{SweepDocument, WarningDocument};
 use cospan_api::v1::{JobDocument, Length};
 
@@ -72,7 +73,7 @@ impl AllOptions<'_> {
 pub(super) fn read_job_options(
     script: &BatchScript<'_>,
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<ScriptJob, ScriptError> {
     let all = AllOptions(components);
@@ -117,7 +118,7 @@ pub(super) fn read_job_options(
 /// their partitions.
 fn wall_time(
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let given = components
@@ -140,7 +141,7 @@ fn wall_time(
 /// The longest default time of the partitions of its components.
 fn default_time(
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let mut longest = None;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use cospan_api::v1::document::ComponentDocument;
 use cospan_api::v1::label::OverrideTarget;
+use cospan_domain::units::DurationMs;
 
 fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     let script = BatchScript {
@@ -26,7 +27,7 @@ fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     };
     translate_script(
         &script,
-        ScriptContext {
+        JobFileContext {
             variable: &variable,
             default_time: &default_time,
         },
@@ -67,6 +68,14 @@ fn slurm_options(component: &ComponentDocument) -> Vec<String> {
 
 #[test]
 fn a_script_is_told_from_a_job_file_by_its_beginning_and_name() {
+    let is_script = |shown, text| {
+        SbatchScripts.recognises(&JobFile {
+            shown,
+            name: None,
+            text,
+            arguments: &[],
+        })
+    };
     assert!(is_script("job.sh", "#!/bin/sh\n") && is_script("standard input", "#!/bin/sh\n"));
     assert!(!is_script("job.toml", "#!/usr/bin/env -S cospan submit\n"));
     assert!(!is_script("job", "# a job\nname = \"x\"\n"));
@@ -458,7 +467,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
         text: &text,
         arguments: &arguments,
     };
-    let around = ScriptContext {
+    let around = JobFileContext {
         variable: &|_| None,
         default_time: &|_| None,
     };
