@@ -202,6 +202,7 @@ async fn a_frozen_call_waits_and_then_happens() {
 fn injection(fault: InjectedFault, call: SiteCallKind, lasting: Duration) -> FaultInjection {
     let from = tokio::time::Instant::now();
     FaultInjection {
+        name: "injected",
         fault,
         calls: vec![call],
         share_ppm: 1_000_000,
@@ -321,7 +322,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         strikes: 1,
     };
     assert_eq!(
-        site.faults().tallies()[&("frozen", SiteCallKind::Submit)],
+        site.faults().tallies()[&("injected", SiteCallKind::Submit)],
         tally
     );
     for job in [1, 2] {
