@@ -19,6 +19,7 @@ pub mod findings;
 mod hosts;
 mod nodes;
 mod occupancy;
+mod option_check;
 mod options;
 mod partitions;
 mod polls;
@@ -64,7 +65,8 @@ use crate::port::{
 use crate::wrapper::attempt_words::AttemptAuthenticator;
 use crate::wrapper::parameters::SlowPollTiming;
 
-pub use options::{LANES, check_option};
+pub use option_check::check_option;
+pub use options::LANES;
 pub use times::parse_time;
 
 /// Slurm's part of the agent's script.
@@ -74,7 +76,13 @@ const MANAGER: &str = include_str!("slurm/slurm.sh");
 const RESERVES: &str = include_str!("slurm/reservations.sh");
 
 /// The part that submits.
-const SUBMITS: &str = include_str!("slurm/submission.sh");
+const SUBMITS: &str = concat!(
+    include_str!("slurm/variables.sh"),
+    include_str!("slurm/submission.sh")
+);
+
+/// The part that unsets what start files set.
+const VARIABLES: &str = include_str!("slurm/variables.sh");
 
 /// A program that measures a round trip for longer than this has no answer.
 const PING_LONGEST: Duration = Duration::from_secs(20);

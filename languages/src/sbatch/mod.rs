@@ -7,6 +7,7 @@
 //! kernel reads its first line as always.
 
 mod component_demands;
+mod foreign_lines;
 mod getopt;
 mod job_options;
 mod launch;
@@ -14,12 +15,16 @@ mod lines;
 mod option_table;
 mod options;
 #[cfg(test)]
+mod right_values_tests;
+#[cfg(test)]
 mod tests;
 mod values;
 
 use cospan_api::v1::{JobDocument, JobFormat, ParseError};
 
 use crate::job_language::{JobFile, JobFileContent, JobFileContext, JobFileMistakes, JobLanguage};
+
+pub use launch::decode_text;
 
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]

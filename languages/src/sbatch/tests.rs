@@ -7,7 +7,7 @@ use cospan_api::v1::document::ComponentDocument;
 use cospan_api::v1::label::OverrideTarget;
 use cospan_domain::units::DurationMs;
 
-fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
+pub(super) fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     let script = BatchScript {
         name: "job.sh",
         text,
@@ -35,7 +35,7 @@ fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
 }
 
 /// A script with these option lines and a time.
-fn script_with_lines(lines: &str) -> String {
+pub(super) fn script_with_lines(lines: &str) -> String {
     format!("#!/bin/bash\n{lines}\n#SBATCH --time=10\necho\n")
 }
 
@@ -43,17 +43,17 @@ fn translate_job(lines: &str) -> JobDocument {
     translate_text(&script_with_lines(lines)).unwrap().job
 }
 
-fn translate_component(lines: &str) -> ComponentDocument {
+pub(super) fn translate_component(lines: &str) -> ComponentDocument {
     translate_job(lines).component.remove(0)
 }
 
 /// The problem and what to do, in one line.
-fn refusal_of(text: &str) -> (Option<usize>, String) {
+pub(super) fn refusal_of(text: &str) -> (Option<usize>, String) {
     let error = translate_text(text).unwrap_err();
     (error.line, format!("{}; {}", error.problem, error.remedy))
 }
 
-fn slurm_options(component: &ComponentDocument) -> Vec<String> {
+pub(super) fn slurm_options(component: &ComponentDocument) -> Vec<String> {
     let place: OverrideTarget = "lrm=slurm".parse().unwrap();
     let options = component
         .at
@@ -407,7 +407,7 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
         ("--signal=KILL", "signals are USR1"),
         ("--export=A-B", "--export"),
         ("--export=GONE", "GONE is not exported"),
-        ("-o /x/%4j", "only %A"),
+        ("-o /x/%4q", "only %A"),
         ("--chdir=../x", "--chdir"),
         ("--open-mode=w", "append or truncate"),
         ("-N 4-2", "--nodes"),

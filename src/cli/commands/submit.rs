@@ -219,7 +219,7 @@ fn read_jobs(
     let mut origins = Vec::new();
     for file in files {
         let (name, bytes) = read_file(file)?;
-        let text = String::from_utf8(bytes).map_err(|error| {
+        let text = sbatch::decode_text(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..at]
                 .iter()
