@@ -153,6 +153,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_edit_that_plants_a_bug_fits_one_place_of_its_file() {
+        let list = BugList::read(tree()).unwrap();
+        list.edit_files(tree()).unwrap();
+    }
+
+    #[test]
     fn each_planted_bug_has_its_own_switch_and_its_row_in_the_book() {
         let list = BugList::read(tree()).unwrap();
         let names: BTreeSet<&str> = list.bugs.iter().map(|bug| bug.name.as_str()).collect();
