@@ -65,7 +65,7 @@ const PANICS: [(&str, &str, &str); 3] = [
         "a loop that ends by returning",
     ),
     (
-        "domain/src/planted_bugs.rs",
+        "domain/src/poisoned_job.rs",
         "assert!(",
         "a planted panic, in chaos builds only",
     ),

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use actix::prelude::SendError;
 use actix::{Actor, Addr, Handler, Message};
 use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 
 /// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
@@ -74,9 +73,7 @@ where
         if !self.dirty.mark_dirty() {
             return;
         }
-        if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
-            && !is_planted(PlantedBug::DropLook)
-        {
+        if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain) {
             // Later callers find the bit set and send nothing, so this call waits for room. The bit
             // allows one such wait an actor.
             let send = self.addr.send(look);

@@ -9,7 +9,6 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_storage::port::{CommitReport, StoreKey};
 use tokio::sync::mpsc;
@@ -155,7 +154,7 @@ fn has_actor_from_start(job: &Job) -> bool {
         .as_deref()
         .is_some_and(|reservation| !reservation.spent);
     let waits = matches!(job.phase, JobPhase::Queued { .. }) && job.components.is_empty() && !asks;
-    !job.is_final() && job.held.is_none() && !waits && !is_planted(PlantedBug::ForgetJobs)
+    !job.is_final() && job.held.is_none() && !waits
 }
 
 /// Starts the actors of jobs under way, a few at a time: each asks its sites and writes down the

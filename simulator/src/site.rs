@@ -320,10 +320,9 @@ impl SiteQueue for SimulatedSite {
         .await
     }
 
-    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        let lrm_id = lrm_id.cloned();
+    async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         self.call_or_pretend(SiteCallKind::Cancel, Some(()), move |world, site| {
-            world.cancel(site, tag, lrm_id.as_ref());
+            world.cancel(site, tag);
             Ok(())
         })
         .await

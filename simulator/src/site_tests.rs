@@ -216,7 +216,7 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
                 world.remove_attempt(site.index, order.tag).is_err(),
                 "it is in the queue"
             );
-            world.cancel(site.index, order.tag, None);
+            world.cancel(site.index, order.tag);
             world.remove_attempt(site.index, order.tag).unwrap();
             assert!(world.find_by_tag(site.index, order.tag).found.is_empty());
         });

@@ -8,7 +8,6 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::demands::{ComponentHolding, list_holdings, needed_content};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::joint_reservation::JointReservation;
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::site::site_state::SiteRecord;
@@ -185,9 +184,6 @@ impl CommittedView {
             return;
         };
         for gone in before.iter().filter(|holding| !after.contains(holding)) {
-            if is_planted(PlantedBug::KeepHoldings) {
-                continue;
-            }
             if let Some(site) = self.holdings.get_mut(&gone.site) {
                 site.remove(&(id, gone.component));
                 if site.is_empty() {

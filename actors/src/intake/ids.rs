@@ -3,7 +3,6 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
@@ -77,10 +76,6 @@ impl Intake {
         let Some(next) = self.ids.next_block_end(wanted, now) else {
             return;
         };
-        if is_planted(PlantedBug::IdsUnreserved) {
-            self.ids.end = next;
-            return self.retry_waiting_requests(ctx);
-        }
         self.ids.reserving = true;
         let reserve = JournalChange::IdsReserved { next: JobId(next) };
         let append = self.shared.journal().send(AppendChange(reserve));

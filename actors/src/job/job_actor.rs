@@ -13,7 +13,6 @@ use cospan_domain::job::JobMachine;
 use cospan_domain::job::job_command::{JobCommand, JobRejection, JobSurroundings};
 use cospan_domain::job::job_due::{self, JobEffect};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
@@ -130,9 +129,6 @@ impl JobActor {
                     if looks_again && !this.job().is_final() {
                         this.dirty.owe_look();
                     }
-                    if is_planted(PlantedBug::PerformTwice) {
-                        this.perform_due_effects(ctx);
-                    }
                     this.continue_after_write(ctx);
                 }
                 Ok(Err(AppendError::Conflict)) => this.reload_record(ctx),
@@ -174,8 +170,7 @@ impl JobActor {
     /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
     /// component elsewhere, where its input is not yet.
     fn continue_after_write(&mut self, ctx: &mut Context<Self>) {
-        let looks_first = is_planted(PlantedBug::LookFirst) && self.dirty.owes_look();
-        if !looks_first && (self.steps.has_commands() || !self.dirty.owes_look()) {
+        if self.steps.has_commands() || !self.dirty.owes_look() {
             self.decide_next_step(ctx);
         }
         if !self.steps.is_writing() && self.dirty.owes_look() && !self.job().is_final() {
@@ -308,9 +303,7 @@ impl JobActor {
     fn take_in_external_state(&mut self) -> bool {
         self.dirty.take_owed_look();
         if self.steps.is_writing() {
-            if !is_planted(PlantedBug::ForgetLook) {
-                self.dirty.owe_look();
-            }
+            self.dirty.owe_look();
             return false;
         }
         for command in job_external_state::pending_commands(&self.shared, self.job()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, WrapFuture};
 use cospan_domain::content::FileChunk;
-use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, SiteName};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::job_command::{
     AttemptSighting, JobCommand, SiteClockTimes, SubmissionAnswer,
@@ -14,7 +14,6 @@ use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of_component}
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
 use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::SiteRejection;
@@ -77,14 +76,9 @@ fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
 }
 
 fn attempt_tag_of(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
-    let attempt = if is_planted(PlantedBug::DropAttempt) {
-        Attempt(1)
-    } else {
-        effect.attempt
-    };
     actor
         .job()
-        .tag_of(actor.shared.instance, effect.component, attempt)
+        .tag_of(actor.shared.instance, effect.component, effect.attempt)
 }
 
 /// Makes one call to the site of the effect's component, through the site's actor.
@@ -177,9 +171,6 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                         .note_refused_claim(site, processors, shared.clock.now());
                 }
                 SubmissionAnswer::Full(detail.into())
-            }
-            Err(SiteError::OutcomeUnknown(detail)) if is_planted(PlantedBug::RetryBlind) => {
-                SubmissionAnswer::NotSent(detail.into())
             }
             Err(SiteError::OutcomeUnknown(_)) => SubmissionAnswer::Unknown(settle),
         };
@@ -385,7 +376,7 @@ fn look_up_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         SiteCallMessage::new(SiteCallKind::FindByTag, move |site| {
             Box::pin(async move {
                 let lookup = site.queue().find_by_tag(tag).await?;
-                if closes && lookup.found.is_empty() && !is_planted(PlantedBug::RenewUnclosed) {
+                if closes && lookup.found.is_empty() {
                     site.gate().decide_gate(tag, &GateDecision::Void).await?;
                 }
                 // Keep one, withdraw the rest.
@@ -438,14 +429,6 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                     RETRY,
                 )
             }
-            Err(_) if is_planted(PlantedBug::SilentGateIsClosed) => (
-                Some(JobCommand::GateAnswered {
-                    component,
-                    attempt,
-                    open: false,
-                }),
-                RETRY,
-            ),
             Err(_) => (None, RETRY),
         }
     })
@@ -463,11 +446,7 @@ fn make_go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
             _ => "-".to_owned(),
         };
         Some(RoundPeer {
-            attempt: if is_planted(PlantedBug::StalePeers) {
-                Attempt(c.attempt.0 - 1)
-            } else {
-                c.attempt
-            },
+            attempt: c.attempt,
             site: c.placement.as_ref()?.site.clone(),
             host,
             processors: job.processors_of(index),
@@ -501,9 +480,6 @@ fn latest_payload_start(actor: &JobActor, effect: &JobEffect) -> Timestamp {
 }
 
 fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    if is_planted(PlantedBug::ForgetEnd) {
-        return Box::pin(async { (None, END_AGAIN) });
-    }
     let tag = attempt_tag_of(actor, effect);
     let component = actor.job().components.get(effect.component.0 as usize);
     let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
@@ -588,7 +564,6 @@ fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
-            _ if is_planted(PlantedBug::ForgetCharge) => (Some(recorded), RETRY),
             None => (None, RETRY),
             Some(cluster) => match cluster.send(message).await {
                 Ok(Ok(())) => (Some(recorded), RETRY),

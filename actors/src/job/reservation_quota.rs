@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobReservations};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::owner_quota::{
     OwnerReservation, ReservationAllowance, decide_allowance, processor_share,
 };
@@ -112,11 +111,6 @@ pub(super) fn decide_by_quota(actor: &JobActor, ask: &ReservationCall) -> QuotaD
         .flat_map(|job| reservations_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
     let held: Vec<OwnerReservation> = held.map(|(.., held)| held).chain(asked).collect();
-    let held = if is_planted(PlantedBug::HoldBeyondShare) {
-        Vec::new()
-    } else {
-        held
-    };
     let next = match decide_allowance(&held, wanted.held, most) {
         ReservationAllowance::Allowed => {
             shared.put.note_call(job.id, wanted.serial, &view);

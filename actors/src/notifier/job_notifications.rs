@@ -11,7 +11,6 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
@@ -163,9 +162,6 @@ impl Notifier {
                     this.ended.silent.remove(&key.1);
                     this.record_delivery_result(key, None, ctx);
                 }
-                Err(_) if is_planted(PlantedBug::TellNobody) => {
-                    this.record_delivery_result(key, None, ctx)
-                }
                 Err(problem) => this.handle_delivery_failure(key, problem, ctx),
             }
         }));
@@ -214,11 +210,7 @@ impl Notifier {
         problem: Option<String>,
         ctx: &mut Context<Self>,
     ) {
-        if is_planted(PlantedBug::TellTwice) {
-            self.ended.under_way.remove(&key)
-        } else {
-            self.ended.under_way.insert(key.clone())
-        };
+        self.ended.under_way.insert(key.clone());
         let written =
             write_delivery_result(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {

@@ -14,7 +14,6 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::site_state::{SiteNotification, SiteNotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
@@ -202,9 +201,7 @@ impl Notifier {
             .actors
             .clusters
             .send_bounded(&key.0, NotificationSent(key.1));
-        if !is_planted(PlantedBug::SayOnce) {
-            ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
-        }
+        ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
     }
 }
 

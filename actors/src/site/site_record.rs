@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::{
@@ -167,8 +166,7 @@ impl Handler<ErrorCharge> for ClusterActor {
         chaos::enter_handler(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we may be cut off.
         let unheard = matches!(self.contact.contact(), SiteContact::NeverAnswered);
-        let isolated = (self.shared.live.is_isolated() || unheard)
-            && !is_planted(PlantedBug::ChargeWhenCutOff);
+        let isolated = self.shared.live.is_isolated() || unheard;
         if !isolated && charge.class.charges_site() {
             self.shared
                 .metrics

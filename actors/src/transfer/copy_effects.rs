@@ -1,7 +1,6 @@
 //! Has the site do what is due for a copy. Every request may be made again: the site joins the
 //! copying that runs under the same nonce, and passes over a deletion that has been done.
 
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting, CopyStartAnswer};
 use cospan_domain::transfer::copy_due::CopyEffect;
 use cospan_domain::transfer::copy_event::TryFaultSide;
@@ -211,10 +210,6 @@ fn discard_partial(
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
-    if is_planted(PlantedBug::ForgetDiscard) {
-        let done = CopyCommand::DiscardConfirmed { nonce };
-        return async move { CopyCallOutcome::Tell(done) }.boxed();
-    }
     let discarded = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move { site.copies().stop_copy(&order, true).await }.boxed()
     });
@@ -225,10 +220,6 @@ fn discard_partial(
 
 fn delete_unneeded(shared: &SharedState, key: &CopyKey, nonce: TryNonce) -> PendingCopyCall {
     let digest = key.0;
-    if is_planted(PlantedBug::ForgetDelete) {
-        let done = CopyCommand::DeleteConfirmed { nonce };
-        return async move { CopyCallOutcome::Tell(done) }.boxed();
-    }
     let deleted = call_destination(shared, key, SiteCallKind::DeleteContent, move |site| {
         async move { site.files().delete_content(digest).await }.boxed()
     });

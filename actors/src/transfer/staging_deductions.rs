@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
@@ -173,7 +172,7 @@ impl StagingDeductionGuard {
         placements: impl Iterator<Item = &'a Placement>,
     ) -> Option<Self> {
         let staged = inputs_at_bounded_sites(shared, placements);
-        if staged.is_empty() || is_planted(PlantedBug::StageTogether) {
+        if staged.is_empty() {
             return None;
         }
         let mut promises = shared.promised.lock_deductions();
@@ -264,7 +263,6 @@ pub(crate) fn check_staging_room(
         room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
         room.looks += looks + contents.len() as u32;
     }
-    room.is_there |= is_planted(PlantedBug::StageTogether);
     room
 }
 

@@ -10,7 +10,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::machine::StateMachine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::copy_command::CopyCommand;
-use cospan_domain::transfer::copy_due::{CopyEffect, is_delete_bug_planted};
+use cospan_domain::transfer::copy_due::CopyEffect;
 use cospan_domain::transfer::copy_event::CopyEventKind;
 use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -246,9 +246,7 @@ impl TransferActor {
                 CopyEffect::WatchCopy(order) => self.begin_watching_try(order, now),
                 // A job may have been placed here before the deletion was durable, and count on the
                 // copy.
-                CopyEffect::DeleteContent { .. }
-                    if self.is_needed() && !is_delete_bug_planted() =>
-                {
+                CopyEffect::DeleteContent { .. } if self.is_needed() => {
                     return self.look_at_needs(ctx);
                 }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {
