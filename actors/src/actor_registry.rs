@@ -111,7 +111,7 @@ impl ActorRegistry {
     ) -> Option<R> {
         let id = A::actor_id(key);
         let kinds = self.lock();
-        kinds.get(&id.kind())?.get(&id)?.of_actor().map(visit)
+        kinds.get(&id.kind())?.get(&id)?.of_actor::<A>().map(visit)
     }
 
     /// Starts an actor's new life, and enters it.
