@@ -28,7 +28,7 @@ pub struct CommittedChange {
 pub(crate) struct CommitStream(broadcast::Sender<CommittedChange>);
 
 /// A set of things that an actor is to look at again, coalesced.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct ChangedObjects<K>(Arc<Mutex<BTreeSet<K>>>);
 
 impl CommitStream {
@@ -42,6 +42,12 @@ impl CommitStream {
     /// Follows committed changes from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
         self.0.subscribe()
+    }
+}
+
+impl<K> Default for ChangedObjects<K> {
+    fn default() -> Self {
+        Self(Arc::default())
     }
 }
 

@@ -36,7 +36,7 @@ fn room_taken_at_leiden(world: &MemoryWorld) -> Bytes {
     let left = shared
         .promised
         .staged_everywhere(&shared.view.load())
-        .room_left_at(shared, &leiden)
+        .room_left_at(&leiden)
         .unwrap();
     Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
 }
