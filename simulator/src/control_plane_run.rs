@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use actix::System;
 use anyhow::{Result, anyhow};
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::Clock;
@@ -16,7 +15,7 @@ use cospan_actors::journal::view_of_records;
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
 use cospan_actors::supervision::ActorKind;
-use cospan_actors::wiring::{report_channel, start_control_plane};
+use cospan_actors::wiring::{ControlPlaneParts, report_channel, start_control_plane};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::units::Timestamp;
@@ -380,7 +379,7 @@ fn open_control_plane(
     let registry = prometheus::Registry::new();
     let lives = environment.lives.clone();
     let true_clock = clock.clone();
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: environment.settings.clone(),

@@ -17,9 +17,9 @@ use cospan_domain::placement::{
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
-use crate::coallocator::{GridSnapshotMaker, believed_idle};
+use crate::committed::CommittedView;
+use crate::context::SharedState;
+use crate::grid_snapshot::{GridSnapshotMaker, believed_idle};
 
 /// A pass over the jobs that are due.
 pub(super) struct ClaimPass<'a> {

@@ -9,8 +9,9 @@ use cospan_storage::record::job::submission_changes;
 
 use super::Intake;
 use super::intake_actor::ApiAnswerSender;
-use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::commands::{ApiAnswer, ApiRefusal, SubmittedJob};
+use crate::committed::JournalChange;
+use crate::journal::{AppendChange, AppendError};
 
 /// The most jobs that go to the journal together, unless one request has more.
 const TOGETHER_MAX: usize = 64;

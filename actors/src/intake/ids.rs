@@ -7,7 +7,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
-use crate::journal::{AppendChange, JournalChange};
+use crate::committed::JournalChange;
+use crate::journal::AppendChange;
 
 /// The sizes of a block of ids, at first and at most. Ids that are reserved and not given out when
 /// the process dies are never used: so a quiet server reserves few.

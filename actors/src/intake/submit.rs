@@ -17,9 +17,9 @@ use super::Intake;
 use super::acceptance::AcceptedRequest;
 use super::intake_actor::ApiAnswerSender;
 use super::memory_quota::{JobMemoryUsage, LEAST_KEPT};
-use crate::api::CommittedView;
-use crate::api::command::{ApiRefusal, JobSubmission, SubmittedJob};
-use crate::journal::{AppendChange, JournalChange};
+use crate::commands::{ApiRefusal, JobSubmission, SubmittedJob};
+use crate::committed::{CommittedView, JournalChange};
+use crate::journal::AppendChange;
 
 /// The most requests that wait for job ids to be reserved; further ones are told to come back.
 const WAITING_BOUND: usize = 1_024;
@@ -246,7 +246,7 @@ impl Intake {
             .collect();
         let more = old.len() == AT_ONCE;
         for job in old {
-            let events = read_history_texts(&*self.shared.store, &job).unwrap_or_else(|problem| {
+            let events = read_history_texts(&*self.store, &job).unwrap_or_else(|problem| {
                 warn!(job = %job.id, %problem, "archived without its history");
                 EventTexts::default()
             });

@@ -8,7 +8,7 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
     WrapFuture,
 };
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::JobMachine;
 use cospan_domain::job::job_command::{JobCommand, JobRejection, JobSurroundings};
 use cospan_domain::job::job_due::{self, JobEffect};
@@ -18,14 +18,16 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use super::reservation_quota::MadeReservationCalls;
 use super::retry_pause::EffectRetryPauses;
 use super::{job_effects, job_external_state};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::durable_steps::{DecidedStep, RecordInbox};
-use crate::journal::{AppendChange, AppendError, JournalChange};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// A command for a job, answered once everything that follows from it is durable.
 #[derive(Debug, Message)]
@@ -45,6 +47,8 @@ pub struct LostReservation {
 /// The actor of one unfinished job.
 pub struct JobActor {
     pub(super) shared: Arc<SharedState>,
+    /// Calls of jobs whose users may have only a limited share.
+    pub(super) calls: Arc<MadeReservationCalls>,
     steps: RecordInbox<JobMachine>,
     rebuilt: bool,
     dirty: DirtyFlag,
@@ -61,15 +65,17 @@ pub struct JobActor {
 impl JobActor {
     /// Begins a new life. `rebuilt` if there may have been one before, in this process or another:
     /// what was under way then may or may not have happened.
-    pub fn new(
+    pub(crate) fn new(
         shared: Arc<SharedState>,
         job: Arc<Job>,
+        calls: Arc<MadeReservationCalls>,
         rebuilt: bool,
         dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
         Self {
             shared,
+            calls,
             steps: RecordInbox::new(job),
             rebuilt,
             dirty,
@@ -251,7 +257,7 @@ impl JobActor {
     fn retire_actor(&mut self, ctx: &mut Context<Self>) {
         self.guard.disarm();
         let id = self.job().id;
-        self.shared.actors.jobs.remove_actor(&id);
+        self.shared.actors.remove_actor(&ActorId::Job(id));
         ctx.stop();
     }
 
@@ -335,6 +341,14 @@ fn attempt_states_differ(old: &Job, new: &Job) -> bool {
             .iter()
             .zip(&new.components)
             .any(|(old, new)| old.run != new.run || old.restart != new.restart)
+}
+
+impl RegisteredActor for JobActor {
+    type Key = JobId;
+
+    fn actor_id(id: &Self::Key) -> ActorId {
+        ActorId::Job(*id)
+    }
 }
 
 impl Actor for JobActor {

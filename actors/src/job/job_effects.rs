@@ -27,10 +27,12 @@ use cospan_sites::port::{
 
 use super::job_actor::JobActor;
 use super::reservation_calls;
-use crate::catalogue::RegisterOutput;
+use super::site_facts::{is_copy_ready, labels_of_site, submission_settle_time};
+use crate::catalogue::{InformationActor, RegisterOutput};
 use crate::chaos::{self, CrashPoint};
-use crate::coallocator::may_go_to_probed_site;
-use crate::site::{AskAdmission, ErrorCharge, SiteCallMessage, inspect_file};
+use crate::grid_snapshot::may_go_to_probed_site;
+use crate::site::{AskAdmission, ClusterActor, ErrorCharge, SiteCallMessage, inspect_file};
+use crate::supervision::ActorId;
 
 /// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
 pub(super) const RETRY: DurationMs = DurationMs(1_000);
@@ -96,7 +98,7 @@ pub(super) fn call_site<T: Send + 'static>(
     site: Option<&SiteName>,
     call: SiteCallMessage<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
+    let cluster = site.and_then(|site| actor.shared.actors.addr::<ClusterActor>(site));
     Box::pin(async move {
         chaos::reach_point(CrashPoint::SpawnedFuture);
         match cluster {
@@ -120,7 +122,7 @@ pub(super) fn submission_settle_times(actor: &JobActor) -> Vec<DurationMs> {
         .map(|component| {
             let placement = component.placement.as_ref();
             placement
-                .map(|placement| actor.shared.submission_settle_time(&placement.site))
+                .map(|placement| submission_settle_time(&actor.shared, &placement.site))
                 .unwrap_or_default()
         })
         .collect()
@@ -131,7 +133,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let attempt = effect.attempt;
     let settle = actor
         .site_of_effect(effect)
-        .map(|site| actor.shared.submission_settle_time(&site))
+        .map(|site| submission_settle_time(&actor.shared, &site))
         .unwrap_or_default();
     let order = make_submit_request(actor, effect);
     let processors = order.resources.processors;
@@ -210,7 +212,7 @@ fn request_admission(
             return Ok(());
         }
         let may_probe = may_go_to_probed_site(&shared, &job, attempt.component, &site);
-        let cluster = shared.actors.clusters.addr(&site);
+        let cluster = shared.actors.addr::<ClusterActor>(&site);
         let cluster = cluster.ok_or("the site is not served at the moment");
         let cluster = cluster.map_err(|why| SubmissionAnswer::Full(why.into()))?;
         let admitted = cluster
@@ -291,7 +293,7 @@ fn make_submit_request(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitReq
     let site = actor.site_of_effect(effect);
     let labels = site
         .as_ref()
-        .map(|site| actor.shared.site_labels(site))
+        .map(|site| labels_of_site(&actor.shared, site))
         .unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
     let launch =
@@ -506,7 +508,9 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         let Some(site) = site else {
             return (None, RETRY);
         };
-        shared.actors.clusters.request_look_of(&site);
+        shared
+            .actors
+            .request_look_of(&ActorId::Cluster(site.clone()));
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show the attempt has nothing more to report: shut is as good as seen
         // shut.
@@ -539,7 +543,7 @@ fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let owner = actor.job().owner.clone();
     let cluster = charge
         .as_ref()
-        .and_then(|charge| actor.shared.actors.clusters.addr(&charge.site));
+        .and_then(|charge| actor.shared.actors.addr::<ClusterActor>(&charge.site));
     let served = charge
         .as_ref()
         .is_some_and(|c| actor.shared.sites.contains_key(&c.site));
@@ -621,10 +625,10 @@ fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<
     };
     let state = actor.job().components.get(component.0 as usize)?;
     let content = state.collected.get(output as usize)?.content?;
-    if !actor.shared.is_copy_ready(content.digest, site) {
+    if !is_copy_ready(&actor.shared, content.digest, site) {
         return None;
     }
-    let information = actor.shared.actors.information.addr(&())?;
+    let information = actor.shared.actors.addr::<InformationActor>(&())?;
     let message = RegisterOutput {
         name: register.clone(),
         content,

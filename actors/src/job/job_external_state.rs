@@ -18,7 +18,7 @@ use cospan_domain::transfer::copy_state::CopyLoss;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use cospan_sites::port::{AttemptObservation, ErrorBlame, ExitCause, PayloadExit, SiteEndReason};
 
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 
 /// Lists the commands with everything that may be new to a job.
 pub(super) fn pending_commands(shared: &SharedState, job: &Job) -> Vec<JobCommand> {

@@ -19,7 +19,7 @@ use cospan_sites::port::{
 use super::job_actor::JobActor;
 use super::job_effects::{PendingEffect, RETRY, call_site};
 use super::reservation_quota::{self, QuotaDecision};
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 use crate::site::SiteCallMessage;
 
 /// The time for which a site keeps a reservation that is not confirmed: longer than a search may

@@ -15,9 +15,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
 use super::{Notifier, OutgoingNotice};
-use crate::actor_context::SharedState;
-use crate::job::JobCommandMessage;
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::job::{JobCommandMessage, job_actor};
+use crate::journal::{AppendChange, AppendError};
 
 /// The pause before a write is sent to the actor of a job again, which had no room for it.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -149,7 +150,7 @@ impl Notifier {
                 notice: notice.clone(),
             },
         };
-        let sent = self.shared.messenger.send(address, message);
+        let sent = self.messenger.send(address, message);
         ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
             let outcome = if sent.is_ok() { "sent" } else { "failed" };
             this.shared
@@ -246,7 +247,7 @@ async fn write_delivery_result(
 /// Has the job's own actor write it. A job that has ended owes no notice of its start.
 async fn write_by_job_actor(shared: Arc<SharedState>, id: JobId, command: JobCommand) -> bool {
     while is_notice_owed(&shared, id, &command) {
-        if let Some(addr) = shared.job_actor(id).await {
+        if let Some(addr) = job_actor(&shared, id).await {
             // Refused if it is so already.
             let _ = addr.send(JobCommandMessage(command.clone())).await;
         }

@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::call_outcome_label;
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 
 /// A site that takes longer counts as one without an answer.
 const LONGEST: DurationMs = DurationMs(30_000);
@@ -128,6 +128,7 @@ impl ClusterActor {
                     info!(%site, %peer, %round_trip, "the latency to a site is measured again");
                 }
                 self.shared
+                    .links
                     .record_round_trip((site.clone(), peer), round_trip, self.now());
             }
             Err(error) if !self.schedule.failing.contains(&peer) => {

@@ -15,8 +15,9 @@ use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::count_call;
-use crate::coallocator::is_report_current;
+use crate::grid_snapshot::is_report_current;
 use crate::live_state::AttemptObservations;
+use crate::supervision::ActorId;
 
 /// The pauses between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -300,12 +301,12 @@ impl ClusterActor {
             .live
             .end_fresh_report_request(&self.name, polled.asked_at)
         {
-            self.shared.actors.claimer.request_look_of(&());
+            self.shared.actors.request_look_of(&ActorId::Claimer);
         }
         self.show_metrics();
         concerned
             .iter()
-            .for_each(|job| self.shared.actors.jobs.request_look_of(job));
+            .for_each(|job| self.shared.actors.request_look_of(&ActorId::Job(*job)));
         self.do_due_work(ctx);
     }
 
@@ -342,7 +343,7 @@ impl ClusterActor {
             self.shared.live.note_placement_change();
         }
         if changed && self.shared.live.is_placement_awaited() {
-            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.request_planning();
         }
         let total = self.report.description.as_ref().map(|site| &site.total);
         let is_idle = total.is_some() && before.map(|(_, idle)| idle) == total;
@@ -423,8 +424,8 @@ impl ClusterActor {
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         self.shared.live.note_placement_change();
         self.handle_contact_change(contact, now);
-        self.shared.actors.co_allocator.request_look_of(&());
-        self.shared.actors.data_manager.request_look_of(&());
+        self.shared.request_planning();
+        self.shared.actors.request_look_of(&ActorId::DataManager);
         if contact.is_answering() {
             self.reconciled_at = None;
         }

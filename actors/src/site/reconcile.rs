@@ -17,9 +17,8 @@ use tracing::{info, warn};
 
 use super::shared_reservations::expected_reservations;
 use super::{ClusterActor, own_probe};
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
-use crate::job::LostReservation;
+use crate::committed::CommittedView;
+use crate::context::SharedState;
 
 /// The number of removals that are under way at the same time.
 const SWEPT_AT_ONCE: usize = 8;
@@ -149,6 +148,11 @@ fn expected_job_reservations(
     promised.collect()
 }
 
+/// Tells a job that its site lost a reservation; returns false if its actor does not live. Sites know
+/// no jobs: whoever puts them together gives this.
+pub(crate) type LostReservationReport =
+    fn(&SharedState, JobId, &SiteName, ReservationSerial) -> bool;
+
 /// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
 /// outcome: a job that gets the report too early or too late ignores it, and a job that is just
 /// being rebuilt gets it at the next look.
@@ -156,17 +160,13 @@ fn report_lost_reservations(
     site: &SiteName,
     shared: &SharedState,
     lost: &BTreeMap<ReservationTag, (JobId, TimeSpan)>,
+    report: LostReservationReport,
 ) {
     let promised = expected_job_reservations(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
-        let Some(addr) = shared.actors.jobs.addr(job) else {
-            continue;
-        };
-        warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        addr.do_send(LostReservation {
-            site: site.clone(),
-            serial: tag.serial,
-        });
+        if report(shared, *job, site, tag.serial) {
+            warn!(%site, %job, %tag, "the site does not hold this reservation any more");
+        }
     }
 }
 
@@ -188,6 +188,7 @@ async fn compare_reservations(
     site: &dyn Site,
     shared: &SharedState,
     seen_before: &BTreeSet<ReservationTag>,
+    report: LostReservationReport,
 ) -> Result<ReservationDifferences, SiteError> {
     let Some(granting) = site.reservations() else {
         return Ok(ReservationDifferences::default());
@@ -236,7 +237,7 @@ async fn compare_reservations(
             orphans.insert(tag);
         }
     }
-    report_lost_reservations(site.name(), shared, &lost);
+    report_lost_reservations(site.name(), shared, &lost, report);
     Ok(ReservationDifferences {
         orphans,
         gone: gone.into_keys().collect(),
@@ -305,7 +306,9 @@ impl ClusterActor {
         self.reconciling = true;
         let site = self.site.clone();
         let shared = self.shared.clone();
-        let sweep = reconcile_site(site, shared, self.orphans.clone(), self.stuck.clone());
+        let orphans = self.orphans.clone();
+        let stuck = self.stuck.clone();
+        let sweep = reconcile_site(site, shared, orphans, stuck, self.report_lost);
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
@@ -378,6 +381,7 @@ async fn reconcile_site(
     shared: Arc<SharedState>,
     seen_before: BTreeSet<ReservationTag>,
     told: BTreeSet<AttemptTag>,
+    report: LostReservationReport,
 ) -> Result<ReconcileOutcome, SiteError> {
     let found = site.queue().list_attempts().await?;
     let keep = shared.settings.keep_attempts;
@@ -407,7 +411,7 @@ async fn reconcile_site(
         living |= removed.iter().any(|(_, removed)| is_being_ended(removed));
         stuck.append(&mut collect_stuck_attempts(&*site, removed, &told).await?);
     }
-    let leases = compare_reservations(&*site, &shared, &seen_before).await?;
+    let leases = compare_reservations(&*site, &shared, &seen_before, report).await?;
     let mut ended = 0;
     if !strays.is_empty() {
         let status = site.queue().status(&strays).await?;

@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 
 use super::ClusterActor;
 use crate::chaos::{self, CrashPoint};
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::committed::JournalChange;
+use crate::journal::{AppendChange, AppendError};
 use crate::seeded_random::RandomPurpose;
 use crate::supervision::ActorKind;
 
@@ -97,7 +98,7 @@ impl ClusterActor {
             .collect();
         if self.shared.live.set_barred_owners(&self.name, suspects) {
             self.shared.live.note_placement_change();
-            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.request_planning();
         }
     }
 

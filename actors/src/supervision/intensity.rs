@@ -41,6 +41,7 @@ pub fn death_limit_of(kind: ActorKind) -> DeathLimit {
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
+        | ActorKind::Reserver
         | ActorKind::Claimer
         | ActorKind::Notifier => DeathLimit {
             deaths: 5,

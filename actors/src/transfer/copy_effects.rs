@@ -14,9 +14,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::CopyKey;
-use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::site::SiteCallMessage;
+use crate::context::SharedState;
+use crate::site::{ClusterActor, SiteCallMessage};
 
 /// The result of a call.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn call_destination<T: Send + 'static>(
     kind: SiteCallKind,
     run: impl FnOnce(SiteHandle) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = shared.actors.clusters.addr(site);
+    let cluster = shared.actors.addr::<ClusterActor>(site);
     let call = SiteCallMessage::new(kind, run);
     async move {
         chaos::reach_point(CrashPoint::SpawnedFuture);

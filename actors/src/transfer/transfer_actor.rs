@@ -20,12 +20,13 @@ use tracing::debug;
 use super::copy_effects::{self, CopyCallOutcome};
 use super::copy_watch::CopyTryWatch;
 use super::{CopyKey, copy_metrics, is_copy_needed};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::durable_steps::{DecidedStep, RecordInbox};
-use crate::journal::{AppendChange, AppendError, JournalChange};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// The pauses before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -402,8 +403,18 @@ impl TransferActor {
         let (digest, site) = &self.key;
         self.shared.live.note_progress(*digest, site, None);
         self.guard.disarm();
-        self.shared.actors.transfers.remove_actor(&self.key);
+        self.shared
+            .actors
+            .remove_actor(&TransferActor::actor_id(&self.key));
         ctx.stop();
+    }
+}
+
+impl RegisteredActor for TransferActor {
+    type Key = CopyKey;
+
+    fn actor_id((digest, site): &Self::Key) -> ActorId {
+        ActorId::Transfer(*digest, site.clone())
     }
 }
 

@@ -29,11 +29,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::ControlPlaneMetrics;
-use cospan_actors::wiring;
+use cospan_actors::wiring::{self, ControlPlaneParts};
 use cospan_api::server_address::ServerAddress;
 use cospan_domain::ids::InstanceId;
 use cospan_sites::exec::ssh::SshExecutor;
@@ -224,7 +223,7 @@ async fn start_server(
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrap_sites(config, data, sites);
     let (known, plane) = watch::channel(None);
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock: SteadyClock::of_process(),
         seed: random_seed(),
         settings: settings_from_config::actor_settings(config)?,

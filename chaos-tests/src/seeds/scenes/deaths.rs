@@ -58,6 +58,7 @@ fn draw_tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
         (ActorKind::Information, ActorId::Information),
         (ActorKind::DataManager, ActorId::DataManager),
         (ActorKind::CoAllocator, ActorId::CoAllocator),
+        (ActorKind::Reserver, ActorId::Reserver),
         (ActorKind::Claimer, ActorId::Claimer),
         (ActorKind::Notifier, ActorId::Notifier),
         (ActorKind::Cluster, ActorId::Cluster(site_name(0)?)),
@@ -318,6 +319,7 @@ fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
         (ActorKind::Journal, ActorId::Journal),
         (ActorKind::DataManager, ActorId::DataManager),
         (ActorKind::CoAllocator, ActorId::CoAllocator),
+        (ActorKind::Reserver, ActorId::Reserver),
         (ActorKind::Claimer, ActorId::Claimer),
         (ActorKind::Notifier, ActorId::Notifier),
     ];

@@ -17,12 +17,12 @@ use cospan_domain::reservation::owner_quota::{OVER_QUOTA, processor_share};
 use cospan_domain::reservation::{TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::coallocator_actor::CoAllocator;
 use super::rescheduling::ask_free_times;
 use super::reservation_sites::can_gain_reserving_sites;
-use crate::actor_context::SharedState;
+use super::reserver_actor::Reserver;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobCommandMessage;
+use crate::context::SharedState;
+use crate::job::{JobCommandMessage, job_actor};
 use crate::supervision::{ActorKind, OwedAnswer};
 
 /// The time beyond the latest start in which a start is looked for, to report which one would be
@@ -95,7 +95,7 @@ pub(super) fn first_site_index(job: JobId) -> usize {
     usize::try_from(job.0).unwrap_or_default()
 }
 
-impl CoAllocator {
+impl Reserver {
     /// Asks sites what they have free, and sends a job its division over that.
     pub(super) fn divide_job(
         &mut self,
@@ -118,7 +118,7 @@ impl CoAllocator {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             let again = match decide_division(&shared, &grid, &job).await {
                 Ok(command) => {
-                    if let Some(addr) = shared.job_actor(job.id).await {
+                    if let Some(addr) = job_actor(&shared, job.id).await {
                         let _ = addr.send(JobCommandMessage(command)).await;
                     }
                     DurationMs::ZERO
@@ -320,13 +320,14 @@ fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, LimitedFreeTime)]) -> 
     )
 }
 
-impl Handler<DivisionOutcome> for CoAllocator {
+impl Handler<DivisionOutcome> for Reserver {
     type Result = ();
 
     fn handle(&mut self, DivisionOutcome { job, again }: DivisionOutcome, ctx: &mut Context<Self>) {
-        chaos::enter_handler(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::Reserver);
         let not_before = self.shared.clock.now() + again;
         self.seeking.mark_sent_or_postponed(job, not_before);
+        self.show_depth();
         self.look_at_seeking_soon(ctx);
     }
 }

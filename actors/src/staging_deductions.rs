@@ -14,14 +14,18 @@ use cospan_domain::placed::Placement;
 use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
-use crate::api::view::NeededContents;
-use crate::journal::{AppendChange, JournalChange};
+use actix::Addr;
+
+use crate::actor_settings::ActorSettings;
+use crate::committed::{CommittedView, JournalChange, NeededContents};
+use crate::journal::{AppendChange, JournalActor};
 
 /// All deductions of room for copies.
-#[derive(Debug, Default)]
-pub struct StagingDeductions(Mutex<StagingLedger>);
+#[derive(Debug)]
+pub struct StagingDeductions {
+    settings: Arc<ActorSettings>,
+    ledger: Mutex<StagingLedger>,
+}
 
 #[derive(Debug, Default)]
 struct StagingLedger {
@@ -52,7 +56,14 @@ pub(crate) struct SiteStagedContent {
 
 /// The staged content of every site where room is bounded.
 #[derive(Debug, Default)]
-pub(crate) struct StagedBySite(BTreeMap<SiteName, SiteStagedContent>);
+pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedWithBudget>);
+
+#[derive(Debug)]
+struct StagedWithBudget {
+    there: SiteStagedContent,
+    /// The most that copies for jobs may take.
+    budget: Bytes,
+}
 
 /// The answer to a check for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,13 +112,13 @@ impl SiteStagingDeductions {
 
 /// A deduction; over when it is dropped.
 pub(crate) struct StagingDeductionGuard {
-    shared: Arc<SharedState>,
+    deductions: Arc<StagingDeductions>,
     number: u64,
 }
 
 impl StagingDeductions {
     fn lock_deductions(&self) -> MutexGuard<'_, StagingLedger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,9 +161,8 @@ impl SiteStagedContent {
 
 impl StagedBySite {
     /// Returns what copies may still take of a site, if that is bounded.
-    pub(crate) fn room_left_at(&self, shared: &SharedState, site: &SiteName) -> Option<Bytes> {
-        let budget = staging_budget(shared, site)?;
-        let there = self.0.get(site)?;
+    pub(crate) fn room_left_at(&self, site: &SiteName) -> Option<Bytes> {
+        let StagedWithBudget { there, budget } = self.0.get(site)?;
         Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
     }
 }
@@ -161,55 +171,24 @@ impl cospan_domain::placement::StagedContentLookup for StagedBySite {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
         self.0
             .get(site)
-            .is_some_and(|there| there.has_staged(content))
+            .is_some_and(|staged| staged.there.has_staged(content))
     }
 }
 
 impl StagingDeductionGuard {
-    /// Deducts room for the input of these placements; `None` where no room is bounded.
-    pub(crate) fn for_placements<'a>(
-        shared: &Arc<SharedState>,
-        placements: impl Iterator<Item = &'a Placement>,
-    ) -> Option<Self> {
-        let staged = inputs_at_bounded_sites(shared, placements);
-        if staged.is_empty() {
-            return None;
-        }
-        let mut promises = shared.promised.lock_deductions();
-        promises.next += 1;
-        let number = promises.next;
-        for (site, content) in &staged {
-            promises
-                .sites
-                .entry(site.clone())
-                .or_default()
-                .add_content(*content);
-        }
-        promises.open.insert(number, staged);
-        drop(promises);
-        Some(Self {
-            shared: shared.clone(),
-            number,
-        })
-    }
-
     /// Ends the deduction once the job's decision is in the view; `taken` if its answer says that
     /// it is.
-    pub(crate) async fn end_once_decided(self, taken: bool) {
+    pub(crate) async fn end_once_decided(self, taken: bool, journal: &Addr<JournalActor>) {
         if !taken {
             // Fails only while the process ends.
-            let _ = self
-                .shared
-                .journal()
-                .send(AppendChange(JournalChange::Barrier))
-                .await;
+            let _ = journal.send(AppendChange(JournalChange::Barrier)).await;
         }
     }
 }
 
 impl Drop for StagingDeductionGuard {
     fn drop(&mut self) {
-        let mut promises = self.shared.promised.lock_deductions();
+        let mut promises = self.deductions.lock_deductions();
         for (site, content) in promises.open.remove(&self.number).unwrap_or_default() {
             if let Some(reserved) = promises.sites.get_mut(&site) {
                 reserved.remove_content(content);
@@ -221,67 +200,104 @@ impl Drop for StagingDeductionGuard {
     }
 }
 
-/// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to be
-/// made count, and those for jobs that may come to need them any moment.
-pub(crate) fn staged_everywhere(shared: &SharedState, view: &CommittedView) -> StagedBySite {
-    let mut promises = shared.promised.lock_deductions();
-    let bounded = shared
-        .settings
-        .staging
-        .iter()
-        .filter(|(_, staging)| staging.budget.is_some());
-    StagedBySite(
-        bounded
-            .map(|(site, _)| (site.clone(), promises.staged_at(view, site).0))
-            .collect(),
-    )
-}
-
-/// Checks that the input of these placements still has room, beside all that has been decided or
-/// deducted since they were planned.
-pub(crate) fn check_staging_room(
-    shared: &SharedState,
-    view: &CommittedView,
-    placements: &[Placement],
-) -> StagingRoomCheck {
-    let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
-    for (site, content) in inputs_at_bounded_sites(shared, placements.iter()) {
-        wanted.entry(site).or_default().insert(content);
+impl StagingDeductions {
+    /// Begins without any.
+    pub(crate) fn new(settings: Arc<ActorSettings>) -> Self {
+        Self {
+            settings,
+            ledger: Mutex::default(),
+        }
     }
-    let mut room = StagingRoomCheck {
-        is_there: true,
-        looks: 0,
-    };
-    let mut promises = shared.promised.lock_deductions();
-    for (site, contents) in &wanted {
-        let (staged, looks) = promises.staged_at(view, site);
-        let absent = contents
-            .iter()
-            .filter(|content| !staged.has_staged(content));
-        let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
-        let budget = staging_budget(shared, site).unwrap_or(Bytes(u64::MAX));
-        room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
-        room.looks += looks + contents.len() as u32;
+
+    /// Deducts room for the input of these placements; `None` where no room is bounded.
+    pub(crate) fn deduct_for_placements<'a>(
+        self: &Arc<Self>,
+        placements: impl Iterator<Item = &'a Placement>,
+    ) -> Option<StagingDeductionGuard> {
+        let staged = self.inputs_at_bounded_sites(placements);
+        if staged.is_empty() {
+            return None;
+        }
+        let mut promises = self.lock_deductions();
+        promises.next += 1;
+        let number = promises.next;
+        for (site, content) in &staged {
+            promises
+                .sites
+                .entry(site.clone())
+                .or_default()
+                .add_content(*content);
+        }
+        promises.open.insert(number, staged);
+        drop(promises);
+        Some(StagingDeductionGuard {
+            deductions: self.clone(),
+            number,
+        })
     }
-    room
-}
 
-/// Returns the most that copies for jobs may take of a site, if that is bounded.
-fn staging_budget(shared: &SharedState, site: &SiteName) -> Option<Bytes> {
-    shared.settings.staging.get(site)?.budget
-}
-
-/// Lists the input that is staged at sites where room is bounded.
-fn inputs_at_bounded_sites<'a>(
-    shared: &SharedState,
-    placements: impl Iterator<Item = &'a Placement>,
-) -> Vec<(SiteName, Content)> {
-    let narrow = placements.filter(|placement| staging_budget(shared, &placement.site).is_some());
-    let staged = narrow.flat_map(|placement| {
-        placement
-            .sources
+    /// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to
+    /// be made count, and those for jobs that may come to need them any moment.
+    pub(crate) fn staged_everywhere(&self, view: &CommittedView) -> StagedBySite {
+        let mut promises = self.lock_deductions();
+        let bounded = self
+            .settings
+            .staging
             .iter()
-            .map(|source| (placement.site.clone(), source.content))
-    });
-    staged.collect()
+            .filter_map(|(site, staging)| Some((site, staging.budget?)));
+        let staged = bounded.map(|(site, budget)| {
+            let (there, _) = promises.staged_at(view, site);
+            (site.clone(), StagedWithBudget { there, budget })
+        });
+        StagedBySite(staged.collect())
+    }
+
+    /// Checks that the input of these placements still has room, beside all that has been decided
+    /// or deducted since they were planned.
+    pub(crate) fn check_room(
+        &self,
+        view: &CommittedView,
+        placements: &[Placement],
+    ) -> StagingRoomCheck {
+        let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
+        for (site, content) in self.inputs_at_bounded_sites(placements.iter()) {
+            wanted.entry(site).or_default().insert(content);
+        }
+        let mut room = StagingRoomCheck {
+            is_there: true,
+            looks: 0,
+        };
+        let mut promises = self.lock_deductions();
+        for (site, contents) in &wanted {
+            let (staged, looks) = promises.staged_at(view, site);
+            let absent = contents
+                .iter()
+                .filter(|content| !staged.has_staged(content));
+            let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
+            let budget = self.budget_of(site).unwrap_or(Bytes(u64::MAX));
+            room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
+            room.looks += looks + contents.len() as u32;
+        }
+        room
+    }
+
+    /// Returns the most that copies for jobs may take of a site, if that is bounded.
+    fn budget_of(&self, site: &SiteName) -> Option<Bytes> {
+        self.settings.staging.get(site)?.budget
+    }
+
+    /// Lists the input that is staged at sites where room is bounded.
+    fn inputs_at_bounded_sites<'a>(
+        &self,
+        placements: impl Iterator<Item = &'a Placement>,
+    ) -> Vec<(SiteName, Content)> {
+        let narrow = placements.filter(|placement| self.budget_of(&placement.site).is_some());
+        let staged = narrow.flat_map(|placement| {
+            placement
+                .sources
+                .iter()
+                .map(|source| (placement.site.clone(), source.content))
+        });
+        staged.collect()
+    }
 }

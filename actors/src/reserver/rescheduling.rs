@@ -21,11 +21,11 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 use tracing::debug;
 
-use super::coallocator_actor::CoAllocator;
 use super::division;
-use crate::actor_context::SharedState;
+use super::reserver_actor::Reserver;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobCommandMessage;
+use crate::context::SharedState;
+use crate::job::{JobCommandMessage, job_actor};
 use crate::site::free_slots;
 use crate::supervision::{ActorKind, OwedAnswer};
 
@@ -146,7 +146,7 @@ impl ReschedulingState {
     }
 }
 
-impl CoAllocator {
+impl Reserver {
     /// Looks for a reserved start that can be brought forward, if something was freed.
     pub(super) fn look_for_earlier_starts(&mut self, ctx: &mut Context<Self>) {
         if !self.forwarding.follows_any_job() {
@@ -249,7 +249,7 @@ async fn command_first_movable(
         let Some(command) = command else { continue };
         let present = forward.present;
         debug!(%job, ?command, ?present, "a better plan is free");
-        if let Some(addr) = shared.job_actor(job).await
+        if let Some(addr) = job_actor(shared, job).await
             && let Ok(Ok(())) = addr.send(JobCommandMessage(command)).await
         {
             return Some((job, present.start));
@@ -360,11 +360,11 @@ pub(super) async fn ask_free_times(
     join_all(free).await.into_iter().flatten().collect()
 }
 
-impl Handler<RescheduleOutcome> for CoAllocator {
+impl Handler<RescheduleOutcome> for Reserver {
     type Result = ();
 
     fn handle(&mut self, done: RescheduleOutcome, ctx: &mut Context<Self>) {
-        chaos::enter_handler(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::Reserver);
         self.forwarding.freed.extend(done.freed);
         self.forwarding.turn = RescheduleStage::Rests;
         if let Some((id, start)) = done.told {

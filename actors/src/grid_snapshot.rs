@@ -19,10 +19,9 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::OrdMap;
 
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
+use crate::context::SharedState;
 use crate::live_state::LatestSiteReport;
-use crate::transfer::{CopyKey, staged_everywhere};
 
 type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 
@@ -30,7 +29,7 @@ type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 #[derive(Debug, Default)]
 pub struct GridSnapshotMaker {
     files: OrdMap<LogicalName, Arc<FileRecord>>,
-    copies: OrdMap<CopyKey, Arc<CopyRecord>>,
+    copies: OrdMap<(Digest, SiteName), Arc<CopyRecord>>,
     catalogue: Arc<ReplicaIndex>,
 }
 
@@ -110,16 +109,16 @@ impl GridSnapshotMaker {
             .any(|staging| staging.replicas > Bytes(0));
         self.index_replicas(&view, keeps);
         let now = shared.clock.now();
-        let staged = staged_everywhere(shared, &view);
+        let staged = shared.promised.staged_everywhere(&view);
         let sites = shared.sites.keys().map(|name| {
             let report = shared.live.site_report(name).unwrap_or_default();
-            let staging_left = staged.room_left_at(shared, name);
+            let staging_left = staged.room_left_at(name);
             change(GridSite {
                 staging_left,
                 ..grid_site(shared, &view, name, &report, now)
             })
         });
-        let network = shared.network();
+        let network = shared.links.network();
         let catalogue = self.catalogue.clone();
         GridSnapshot::new(sites, network, catalogue).with_staged(Arc::new(staged))
     }

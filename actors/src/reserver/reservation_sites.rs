@@ -18,13 +18,13 @@ use cospan_domain::placement::{
 use cospan_domain::reservation::{SiteRanking, TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::coallocator_actor::CoAllocator;
 use super::division::needs_division;
-use super::grid_snapshot::GridSnapshotMaker;
 use super::rescheduling::ask_free_times;
-use crate::actor_context::SharedState;
+use super::reserver_actor::Reserver;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobCommandMessage;
+use crate::context::SharedState;
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::job::{JobCommandMessage, job_actor, send_job_command};
 use crate::supervision::{ActorKind, OwedAnswer};
 
 /// Jobs that wait for their sites.
@@ -66,13 +66,18 @@ impl ReservationSeekers {
             .and_modify(|time| *time = not_before.max(*time));
     }
 
+    /// The number of jobs whose command is under way.
+    pub(super) fn commands_under_way(&self) -> usize {
+        self.told.len()
+    }
+
     fn jobs_to_send_sites(&self) -> Vec<(JobId, Timestamp)> {
         let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
         jobs.map(|(id, not_before)| (*id, *not_before)).collect()
     }
 }
 
-impl CoAllocator {
+impl Reserver {
     /// Sends the jobs whose time has come their sites, as far as there are sites to ask.
     pub(super) fn send_due_sites(&mut self, ctx: &mut Context<Self>) {
         if self.seeking.jobs.is_empty() {
@@ -127,7 +132,8 @@ impl CoAllocator {
             rankings,
             wish,
         };
-        self.send_job_command(job.id, reserve, ReservationSitesSent(job.id), ctx);
+        let heard = ReservationSitesSent(job.id);
+        send_job_command(&self.shared, job.id, reserve, heard, ctx.address());
     }
 
     /// Ranks the sites for each of these jobs by its preferences and by what the sites publish,
@@ -164,7 +170,7 @@ impl CoAllocator {
                     rankings,
                     wish,
                 };
-                if let Some(addr) = shared.job_actor(job.id).await {
+                if let Some(addr) = job_actor(&shared, job.id).await {
                     let _ = addr.send(JobCommandMessage(reserve)).await;
                 }
                 owed.send_default_answer().await;
@@ -337,12 +343,13 @@ pub(super) fn can_gain_reserving_sites(grid: &GridSnapshot, owner: &KeyName) -> 
         })
 }
 
-impl Handler<ReservationSitesSent> for CoAllocator {
+impl Handler<ReservationSitesSent> for Reserver {
     type Result = ();
 
     fn handle(&mut self, ReservationSitesSent(job): ReservationSitesSent, ctx: &mut Context<Self>) {
-        chaos::enter_handler(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::Reserver);
         self.seeking.told.remove(&job);
+        self.show_depth();
         self.look_at_seeking_soon(ctx);
     }
 }

@@ -15,7 +15,7 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::{OrdMap, OrdSet};
 
-use crate::journal::JournalChange;
+use super::JournalChange;
 
 /// The committed state at one position of the journal: immutable, and cheap to keep. Accepted work
 /// is here before its client has the answer.
