@@ -1,5 +1,7 @@
 //! The port of a language of job files. Each language has a folder, and a line in [`JOB_LANGUAGES`].
 
+use std::string::FromUtf8Error;
+
 use cospan_api::v1::{JobDocument, ParseError};
 use cospan_domain::units::DurationMs;
 
@@ -39,12 +41,36 @@ pub fn language_of(file: &JobFile<'_>) -> &'static dyn JobLanguage {
         .unwrap_or(&OwnJobFiles)
 }
 
+/// Reads the text of a job file. Comments of a script may be in another encoding than UTF-8: they come out
+/// with signs that stand for whatever it was.
+///
+/// # Errors
+/// Something else is not UTF-8.
+pub fn decode_job_file(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    String::from_utf8(bytes).or_else(|error| {
+        let bytes = error.as_bytes();
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        if bytes.starts_with(b"#!")
+            && lines.all(|line| is_mere_comment(line) || std::str::from_utf8(line).is_ok())
+        {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        } else {
+            Err(error)
+        }
+    })
+}
+
+fn is_mere_comment(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    line.starts_with(b"#") && !line.get(1).is_some_and(u8::is_ascii_uppercase)
+}
+
 /// A job file, and its origin.
 #[derive(Debug, Clone, Copy)]
 pub struct JobFile<'a> {
     /// The file as people see it: a path, or the name of a stream.
     pub shown: &'a str,
-    /// Its name without folders, if it is a file.
+    /// The name without folders, if it is a file.
     pub name: Option<&'a str>,
     pub text: &'a str,
     /// The arguments for what it runs.
@@ -78,4 +104,26 @@ pub struct JobFileMistakes {
     pub mistakes: Vec<ParseError>,
     /// The remedy, if it is one of this file.
     pub remedy: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_of_a_script_may_be_in_another_encoding() {
+        let decode = |bytes: &[u8]| decode_job_file(bytes.to_vec()).ok();
+        let text = decode(b"#!/bin/sh\n  # gr\xfc\xdfe\necho\n");
+        assert_eq!(
+            text.as_deref(),
+            Some("#!/bin/sh\n  # gr\u{fffd}\u{fffd}e\necho\n")
+        );
+        for other in [
+            &b"#!/bin/sh\necho gr\xfc\xdfe\n"[..],
+            b"#!/bin/sh\n#SBATCH -J gr\xfc\xdfe\n",
+            b"# gr\xfc\xdfe\nname = \"x\"\n",
+        ] {
+            assert_eq!(decode(other), None);
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! The way of a script to a site, and its start there.
 
-use std::string::FromUtf8Error;
 use std::sync::Arc;
 
 use super::component_demands::ComponentDemands;
@@ -41,30 +40,6 @@ pub(super) fn check_script(script: &BatchScript<'_>) -> Result<(), ScriptError> 
         return Err(ScriptError::without_line(problem, remedy));
     }
     Ok(())
-}
-
-/// Reads the text of a file. Comments of a script may be in another encoding than UTF-8: they come out
-/// with signs that stand for whatever it was.
-///
-/// # Errors
-/// Something else is not UTF-8.
-pub fn decode_text(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
-    String::from_utf8(bytes).or_else(|error| {
-        let bytes = error.as_bytes();
-        let mut lines = bytes.split(|byte| *byte == b'\n');
-        if bytes.starts_with(b"#!")
-            && lines.all(|line| is_mere_comment(line) || std::str::from_utf8(line).is_ok())
-        {
-            Ok(String::from_utf8_lossy(bytes).into_owned())
-        } else {
-            Err(error)
-        }
-    })
-}
-
-fn is_mere_comment(line: &[u8]) -> bool {
-    let line = line.trim_ascii_start();
-    line.starts_with(b"#") && !line.get(1).is_some_and(u8::is_ascii_uppercase)
 }
 
 /// Returns true if the interpreter of a script reads the login files itself.
@@ -139,23 +114,6 @@ mod tests {
             "#!/bin/sh --lax",
         ] {
             assert!(!is_login_shell(&format!("{first}\necho -l")), "{first}");
-        }
-    }
-
-    #[test]
-    fn comments_of_a_script_may_be_in_another_encoding() {
-        let decode = |bytes: &[u8]| decode_text(bytes.to_vec()).ok();
-        let text = decode(b"#!/bin/sh\n  # gr\xfc\xdfe\necho\n");
-        assert_eq!(
-            text.as_deref(),
-            Some("#!/bin/sh\n  # gr\u{fffd}\u{fffd}e\necho\n")
-        );
-        for other in [
-            &b"#!/bin/sh\necho gr\xfc\xdfe\n"[..],
-            b"#!/bin/sh\n#SBATCH -J gr\xfc\xdfe\n",
-            b"# gr\xfc\xdfe\nname = \"x\"\n",
-        ] {
-            assert_eq!(decode(other), None);
         }
     }
 

@@ -24,8 +24,6 @@ use cospan_api::v1::{JobDocument, JobFormat, ParseError};
 
 use crate::job_language::{JobFile, JobFileContent, JobFileContext, JobFileMistakes, JobLanguage};
 
-pub use launch::decode_text;
-
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]
 struct BatchScript<'a> {

@@ -109,7 +109,8 @@ async fn a_node_without_the_root_is_not_written_to() {
     all.resources = site.describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
     let next = attempt_tag(2);
-    site.queue().submit(&submit_request(next, script_program("exit 0")))
+    site.queue()
+        .submit(&submit_request(next, script_program("exit 0")))
         .await
         .unwrap();
     await_observation(&*site, next, |seen| {

@@ -19,7 +19,9 @@ use cospan_api::v1::JobDocument;
 use cospan_api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use cospan_api::v1::reservation::{ReservationDocument, Wanted};
 use cospan_client::{Client, ClientError, SubmitOptions};
-use cospan_languages::job_language::{JobFile, JobFileContext, JobFileMistakes, language_of};
+use cospan_languages::job_language::{
+    JobFile, JobFileContext, JobFileMistakes, decode_job_file, language_of,
+};
 use cospan_printing::terminal::table_cell;
 
 /// The origin of a job.
@@ -219,7 +221,7 @@ fn read_jobs(
     let mut origins = Vec::new();
     for file in files {
         let (name, bytes) = read_file(file)?;
-        let text = sbatch::decode_text(bytes).map_err(|error| {
+        let text = decode_job_file(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..at]
                 .iter()

@@ -10,9 +10,9 @@ type OpenedEngine = Result<Box<dyn StorageEngine>, StoreError>;
 
 /// An engine that keeps a store in a directory.
 pub(crate) struct DirectoryEngine {
-    /// Its name in configuration and on disk.
+    /// The name in configuration and on disk.
     pub(crate) name: &'static str,
-    /// Its files that are there as soon as there is a store; the first has the data.
+    /// The files that are there as soon as there is a store; the first has the data.
     pub(crate) files: &'static [&'static str],
     /// Returns true for the name of a file that it may make beside those.
     pub(crate) is_further_file: fn(&str) -> bool,
