@@ -106,7 +106,7 @@ async fn a_node_without_the_root_is_not_written_to() {
     };
     let site = fixture.site();
     let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
-    all.resources = site.describe().await.unwrap().total;
+    all.resources = site.monitor().describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
     let next = attempt_tag(2);
     site.queue()
