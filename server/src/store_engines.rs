@@ -1,4 +1,4 @@
-//! The engines of the store. Each has a line in [`adapter_of`], which makes the store from the engine's
+//! The engines of the store. Each has a line in `adapter_of`, which makes the store from the engine's
 //! own options; nobody else knows what differs by engine.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The kinds of site. Each has a folder or file here and a line in [`adapter_of`]; the functions
+//! The kinds of site. Each has a folder or file here and a line in `adapter_of`; the functions
 //! below ask it, and nobody else knows what differs by kind.
 
 mod examination;
