@@ -2,11 +2,13 @@
 //!
 //! The agent script does all work there, through [`crate::exec`]. The site's root is a directory
 //! that its nodes share; below it is what a local site has, too: `site-id`, `spool/<tag>/`,
-//! `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are the attempt's tag and
-//! it was submitted below this root; nothing is ever done to a job by its number alone.
+//! `attempts/<tag>/`, `gone/`. A job is ours if it was submitted below this root and has the number
+//! that Slurm gave to an attempt, or its name or comment: see [`attempt_numbers`]. Nothing is ever
+//! done to a job by its number before it was looked at.
 
 mod accounts;
 mod agent_calls;
+mod attempt_numbers;
 mod attempt_state;
 #[cfg(test)]
 mod cancels_tests;
@@ -16,6 +18,8 @@ pub mod cluster_check;
 pub mod cluster_remains;
 mod errors;
 pub mod findings;
+#[cfg(test)]
+mod forgotten_tests;
 mod hosts;
 mod nodes;
 mod occupancy;
@@ -28,6 +32,7 @@ mod polls_tests;
 mod queue;
 mod reservation_rights;
 mod root_ownership;
+mod signs_of_life;
 mod slurm_reservations;
 #[cfg(test)]
 mod slurm_reservations_tests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::attempt_numbers::AttemptNumbers;
 use super::errors;
 use super::options::{LANES, job_name, limits_for, sbatch_options};
 use super::polls::{FILES_SETTLE, note_duration};
@@ -77,12 +78,29 @@ impl SlurmSite {
         })
     }
 
-    /// Parses the jobs of an answer that are ours.
+    /// Parses the jobs of an answer that are ours, which may say itself who was given what number.
     pub(super) fn own_jobs(&self, answer: &SiteAgentAnswer) -> Vec<SlurmJob> {
+        let mut numbers = self.lock_reports().numbers.clone();
+        for line in answer.values_of("given") {
+            if let Some((tag, number)) = line.split_once(' ')
+                && let Ok(tag) = tag.parse()
+            {
+                numbers.note_number(tag, number, super::steady_now());
+            }
+        }
+        self.parse_jobs(answer, &numbers)
+    }
+
+    /// Parses the jobs of an answer that are ours, given these numbers.
+    pub(super) fn parse_jobs(
+        &self,
+        answer: &SiteAgentAnswer,
+        numbers: &AttemptNumbers,
+    ) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
             .values_of("queue")
-            .filter_map(|line| SlurmJob::parse_job(line, root))
+            .filter_map(|line| SlurmJob::parse_job(line, root, numbers))
             .collect()
     }
 

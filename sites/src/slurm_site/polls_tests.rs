@@ -30,7 +30,7 @@ pub(super) struct ScriptedClusterState {
     idle: u32,
     drained: u32,
     pub(super) files: String,
-    accounts: String,
+    pub(super) accounts: String,
     /// Slurm does not answer.
     pub(super) frozen: bool,
     /// Cancels do not arrive.
@@ -51,7 +51,7 @@ impl ScriptedCluster {
     }
 
     /// What was asked since the last time.
-    fn take_requests(&self) -> Vec<String> {
+    pub(super) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
 }
@@ -173,7 +173,7 @@ async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
             .count();
         (seen, asked)
     };
-    let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|/root|TAG\n").await;
+    let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|59|10|/root|TAG\n").await;
     let AttemptObservation::Ended {
         why: SiteEndReason::Preempted,
         ..
