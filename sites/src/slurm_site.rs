@@ -236,6 +236,8 @@ struct SlurmClusterFacts {
     counts_disk: bool,
     /// True if jobs get memory of their own, which others then do not have.
     counts_memory: bool,
+    /// True if `squeue` tells a name of each run of a job.
+    tells_runs: bool,
 }
 
 /// The interval at which a wrapper looks at its gate after a long wait.
@@ -254,6 +256,12 @@ fn slurm_setting<'a>(answer: &'a SiteAgentAnswer, name: &str) -> Option<&'a str>
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
     })
+}
+
+/// Returns true if a Slurm of this version has a name of each run, and `squeue` a letter for it.
+fn version_tells_runs(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    matches!((parts.next(), parts.next()), (Some(Ok(year)), Some(Ok(month))) if (year, month) >= (26, 5))
 }
 
 /// Reads `5 sec`.
@@ -402,6 +410,12 @@ impl SlurmSite {
 
     fn lock_facts(&self) -> MutexGuard<'_, Option<SlurmClusterFacts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if Slurm is known to have a name of each run.
+    fn tells_runs(&self) -> bool {
+        let facts = self.lock_facts();
+        facts.as_ref().is_some_and(|facts| facts.tells_runs)
     }
 
     fn lock_reports(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {

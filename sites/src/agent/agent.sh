@@ -7,7 +7,8 @@
 # A request is lines, `file NAME LENGTH` is followed by that many bytes, `text NAME COUNT` by that
 # many lines, and the last line is `end`: one that is cut short changes nothing. The functions
 # lrm_... belong to the batch system:
-#   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes
+#   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes; of jobs
+#                                          also the names of their runs with the argument `runs`
 #   lrm_submit OPTION...                   submits $stub for $tag; prints, and sets $number
 #   lrm_jobs                               prints `NUMBER STATE [renamed]` of each job of $tag, where
 #                                          renamed ones have not the name that we gave them
@@ -87,7 +88,7 @@ own() {
     tell_owner
 }
 
-# status SECONDS [queue] [load]      asks the batch system for so much of what it knows
+# status SECONDS [queue | runs] [load]      asks the batch system for so much of what it knows
 #
 # The batch system first and the files after it: what is over there has left its last word. One
 # that does not answer within SECONDS leaves a line `fail unsent ...` here, and the files are read.
@@ -98,7 +99,7 @@ status() {
         seconds=$1
         shift
         for part; do
-            case $part in queue) lrm_queue ;; load) lrm_load ;; esac
+            case $part in queue | runs) lrm_queue "$part" ;; load) lrm_load ;; esac
         done
     )
     sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \

@@ -23,11 +23,13 @@ named() {
     { read -r name < "spool/$tag/name"; } 2> /dev/null || name=$tag
 }
 
-# All of the account's jobs.
+# All of the account's jobs; with `runs` also Slurm's names of their runs.
 lrm_queue() {
+    run=
+    [ "${1-}" != runs ] || run=,%s
     # Times as seconds since 1970; not for all commands, or jobs would get this variable too.
     queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" \
-        -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
+        -o "%i$run|%T|%r|%C|%V|%S|%e|%Z|%j|%k" 2>&1) || fail unsent "$queue"
     lines "$queue" queue
 }
 

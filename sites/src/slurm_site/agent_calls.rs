@@ -12,6 +12,7 @@ use super::polls::{FILES_SETTLE, note_duration};
 use super::queue::{self, SlurmJob};
 use super::{
     SELDOM, SlurmClusterFacts, SlurmSite, nodes, parse_kill_wait, payload_grace, slurm_setting,
+    version_tells_runs,
 };
 use crate::agent::{SiteAgentAnswer, SiteAgentError, SiteAgentRequest};
 use crate::local_site::attempt_root::unique_word;
@@ -46,6 +47,7 @@ impl SlurmSite {
             amounts: nodes::partition_amounts(&answer, self.config.partition.as_deref()),
             lanes: self.read_partitions(&answer),
             counts_disk: nodes::counts_disk(&answer),
+            tells_runs: slurm_setting(&answer, "SLURM_VERSION").is_some_and(version_tells_runs),
             counts_memory: slurm_setting(&answer, "SelectTypeParameters")
                 .is_some_and(|kinds| kinds.to_ascii_uppercase().contains("MEMORY")),
         });

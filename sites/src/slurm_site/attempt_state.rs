@@ -234,6 +234,7 @@ mod tests {
             wrapper,
             boot,
             job: Some(number.to_owned()),
+            run: None,
             nodes: None,
         };
         WrapperEvidence {

@@ -9,7 +9,7 @@ use super::polls_tests::{
     ScriptedCluster, attempt_files, only_observation, poll_site, scripted_site, squeue_line,
 };
 use crate::contract::attempt_tag;
-use crate::port::{AttemptObservation, ExitCause, SiteEndReason, SiteQueue};
+use crate::port::{AttemptObservation, ExitCause, SiteEndReason, SiteMonitor, SiteQueue};
 
 fn begun_files(more: &[(&str, &str)]) -> String {
     let begun = format!("pid 13\nstart 35\nend {}", attempt_tag(1));
@@ -159,6 +159,17 @@ async fn what_runs_by_the_accounts_runs_until_they_say_otherwise() {
     else {
         panic!("{seen:?}")
     };
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_are_asked_for_where_slurm_has_names_for_them() {
+    for (version, asked) in [("24.11.5", "queue load"), ("26.05.5", "runs load")] {
+        let (cluster, site) = scripted_site();
+        cluster.change_script(|said| said.version = version.to_owned());
+        site.describe().await.unwrap();
+        poll_site(&site).await;
+        assert_eq!(cluster.take_requests(), [asked], "{version}");
+    }
 }
 
 /// A controller that was killed forgot the first, and its job is the second's.

@@ -206,12 +206,15 @@ struct SlurmPollPlan {
     asks_load: bool,
     /// True if files were seen before.
     again: bool,
+    /// True if Slurm tells the names of runs.
+    tells_runs: bool,
 }
 
 impl SlurmPollPlan {
     /// Returns the arguments of the request.
     fn request_words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
-        let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
+        let queue = if self.tells_runs { "runs" } else { "queue" };
+        let parts = [(self.known.is_none(), queue), (self.asks_load, "load")];
         let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
         asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
     }
@@ -224,6 +227,7 @@ impl SlurmSite {
         if let Some(why) = silent {
             return self.read_files_only(tags, why).await;
         }
+        let tells_runs = self.tells_runs();
         let first = {
             let heard = self.lock_reports();
             let known = heard
@@ -233,6 +237,7 @@ impl SlurmSite {
                 known,
                 asks_load: !heard.knows_load(memory),
                 again: false,
+                tells_runs,
             }
         };
         let (mut status, again) = self.poll_once(tags, first).await?;
@@ -242,6 +247,7 @@ impl SlurmSite {
                 known: None,
                 asks_load: false,
                 again: true,
+                tells_runs,
             };
             let (second, _) = self.poll_once(&again, second).await?;
             status.attempts.extend(second.attempts);
@@ -657,6 +663,9 @@ fn note_numbers(numbers: &mut AttemptNumbers, left: &attempt_remains::LeftAttemp
             && let Some(number) = &ready.job
         {
             numbers.note_number(*tag, number, *written_at);
+            if let Some(run) = &ready.run {
+                numbers.note_run(*tag, number, run);
+            }
         }
     }
 }

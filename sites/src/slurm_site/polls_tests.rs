@@ -31,6 +31,7 @@ pub(super) struct ScriptedClusterState {
     drained: u32,
     pub(super) files: String,
     pub(super) accounts: String,
+    pub(super) version: String,
     /// Slurm does not answer.
     pub(super) frozen: bool,
     /// Cancels do not arrive.
@@ -77,6 +78,7 @@ impl CommandExecutor for ScriptedCluster {
                 let idle = 64 - said.drained;
                 let other = said.drained;
                 answer += "config KillWait = 30 sec\n";
+                answer += &format!("config SLURM_VERSION = {}\n", said.version);
                 answer += &format!("load normal*|up|0/{idle}/{other}/64|1-0\n");
                 answer += "load gpu|up|0/16/0/16|2-0\n";
                 answer += "nodes normal*|8|8|64000|(null)|(null)\n";

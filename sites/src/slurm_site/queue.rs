@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
-use super::attempt_numbers::AttemptNumbers;
+use super::attempt_numbers::{AttemptNumbers, ListedJob};
 use crate::attempt_end::BatchJobState;
 use crate::port::QueuedAttempt;
 
@@ -43,12 +43,17 @@ impl SlurmJob {
         self.word.is_active()
     }
 
-    /// Parses a line of `squeue`: number, state, reason, processors, times of submission, start and
-    /// end, directory, name, comment. `None` if it is another's: its directory is not the site's
+    /// Parses a line of `squeue`: number (and the name of its run behind a comma, if that was asked
+    /// for), state, reason, processors, times of submission, start and end, directory, name,
+    /// comment. `None` if it is another's: its directory is not the site's
     /// root, or nothing says which attempt it is.
     pub(super) fn parse_job(line: &str, root: &str, numbers: &AttemptNumbers) -> Option<Self> {
         let mut fields = line.splitn(9, '|');
-        let number = fields.next()?;
+        let job = fields.next()?;
+        let (number, run) = match job.split_once(',') {
+            Some((number, run)) => (number, Some(run)),
+            None => (job, None),
+        };
         let state = fields.next()?;
         let reason = fields.next()?;
         let processors = fields.next()?;
@@ -57,7 +62,12 @@ impl SlurmJob {
         let end = fields.next()?;
         fields.next().filter(|directory| *directory == root)?;
         let (name, comment) = fields.next()?.rsplit_once('|')?;
-        let tag = numbers.owner_of(number, name, comment)?;
+        let tag = numbers.owner_of(ListedJob {
+            number,
+            run,
+            name,
+            comment,
+        })?;
         Some(Self {
             number: number.to_owned(),
             tag,
@@ -276,8 +286,14 @@ mod tests {
         }
         let mut numbers = AttemptNumbers::default();
         numbers.note_number(TAG.parse().unwrap(), "31", Timestamp(1));
+        numbers.note_run(TAG.parse().unwrap(), "31", "s8H");
         let line = squeue_line("RUNNING", "a|b", "c");
         assert_eq!(SlurmJob::parse_job(&line, "/r s", &numbers), ours);
+        let of_run = |run: &str| {
+            let line = line.replacen("31", &format!("31,{run}"), 1);
+            SlurmJob::parse_job(&line, "/r s", &numbers)
+        };
+        assert_eq!((of_run("s8H"), of_run("s9X")), (ours, None));
     }
 
     #[test]

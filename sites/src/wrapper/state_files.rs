@@ -28,6 +28,8 @@ pub struct ReadyFile {
     pub boot: String,
     /// The number under which a batch system started it.
     pub job: Option<String>,
+    /// The batch system's name of this run, which it never gives out again, if it has one.
+    pub run: Option<String>,
     /// All nodes that a batch system gave it, as that writes them, if there are several: `n[1-3]`.
     pub nodes: Option<String>,
 }
@@ -67,6 +69,7 @@ pub fn parse_ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
         wrapper: parse_process(&lines)?,
         boot: find_field(&lines, "boot")?.to_owned(),
         job: find_field(&lines, "job").map(str::to_owned),
+        run: find_field(&lines, "run").map(str::to_owned),
         nodes: find_field(&lines, "nodes")
             .filter(|list| is_node_list(list))
             .map(str::to_owned),

@@ -13,8 +13,8 @@
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
-#   ready     host, pid, start time, boot id, the batch system's number, its nodes if there are
-#             several (`n[1-3]`): it waits at the gate
+#   ready     host, pid, start time, boot id, the batch system's number and its name of this run, if
+#             it has one, its nodes if there are several (`n[1-3]`): it waits at the gate
 #   decision  `go` or `void`; made by ln, so exactly one wins
 #   begun     pid and start time of the payload, which leads its own session
 #   hosts     host, processors, site and rank of each component, if a job asks for it: a line for
@@ -284,9 +284,10 @@ take() {
     # As the batch system writes it: what it means is said where it is told to payloads.
     case $nodes in *[,[]*) [ "${#nodes}" -le 2000 ] || nodes= ;; *) nodes= ;; esac
     case $nodes in *[!]A-Za-z0-9_.,[-]*) nodes= ;; esac
-    printf 'host %s\npid %s\nstart %s\nboot %s\n%s%send %s\n' \
-        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "${nodes:+nodes $nodes$nl}" \
-        "$tag" > ready \
+    case $run_name in *[!A-Za-z0-9]*) run_name= ;; esac
+    printf 'host %s\npid %s\nstart %s\nboot %s\n%s%s%send %s\n' \
+        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "${run_name:+run $run_name$nl}" \
+        "${nodes:+nodes $nodes$nl}" "$tag" > ready \
         || trouble "cannot write ready"
     [ -z "$batch" ] || { beat & heart=$!; }
 }
@@ -817,10 +818,10 @@ main() {
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
-    heart= done_word= failed_word=
+    run_name= heart= done_word= failed_word=
     case ${3-} in
     bell) bell=1 ;;
-    batch) batch=1 number=${SLURM_JOB_ID-} nodes=${SLURM_JOB_NODELIST-} ;;
+    batch) batch=1 number=${SLURM_JOB_ID-} run_name=${SLURM_JOB_SLUID-} nodes=${SLURM_JOB_NODELIST-} ;;
     esac
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.

@@ -12,6 +12,7 @@ use cospan_sites::contract::{
     script_program, start_attempt, submit_request,
 };
 use cospan_sites::port::{AttemptObservation, ExitCause, Site, SiteError};
+use cospan_sites::wrapper::state_files::parse_ready;
 
 use super::fixture::SlurmSiteFixture;
 
@@ -128,6 +129,36 @@ async fn a_job_that_renames_itself_ends_as_its_payload_does_over_ssh() {
     if let Some(fixture) = SlurmSiteFixture::offered_over_ssh() {
         a_job_that_renames_itself_ends_as_it_does(fixture).await;
     }
+}
+
+/// A newer Slurm has a name of each run, and tells the same one to everybody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrapper_finds_the_name_of_its_run_that_the_queue_tells() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    bring_to_gate(
+        &*site,
+        &submit_request(attempt_tag(1), script_program("exit 0")),
+    )
+    .await;
+    let ready = fs::read(attempt_file(&fixture, attempt_tag(1), "ready")).unwrap();
+    let ready = parse_ready(&ready, attempt_tag(1)).unwrap();
+    let version = fixture.slurm(&["squeue", "--version"]);
+    let number = version.trim().rsplit(' ').next().unwrap();
+    let tells_runs = number >= "26.05";
+    assert_eq!(ready.run.is_some(), tells_runs, "{version}");
+    if let Some(run) = &ready.run {
+        let told = fixture.slurm(&["squeue", "-h", "-o", "%i,%s %Z"]);
+        let line = format!(
+            "{},{run} {}",
+            ready.job.as_deref().unwrap(),
+            fixture.root().display()
+        );
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
 }
 
 /// As a plugin of Slurm does that adds to the comments of jobs.

@@ -95,6 +95,26 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
 }
 
 #[test]
+fn the_number_and_the_run_of_a_batch_job_stand_in_ready() {
+    let found = |run: &str| {
+        let mut shell = vec!["env".to_owned(), "SLURM_JOB_ID=5".to_owned()];
+        shell.push(format!("SLURM_JOB_SLUID={run}"));
+        shell.extend(shells().swap_remove(0));
+        let bench = Bench::new(shell);
+        let wrapper = bench.at_gate_with(&["batch"], &script("exit 0"));
+        let ready =
+            state_files::parse_ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
+        assert_eq!(bench.decide(GateState::Voided), GateState::Voided);
+        assert!(wrapper.wait().success());
+        assert_eq!(ready.job.as_deref(), Some("5"));
+        ready.run
+    };
+    assert_eq!(found("s8HSM").as_deref(), Some("s8HSM"));
+    assert_eq!(found(""), None, "an older Slurm");
+    assert_eq!(found("s\nend x"), None);
+}
+
+#[test]
 fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("date +%s%3N"));
