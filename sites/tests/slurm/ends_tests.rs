@@ -12,10 +12,10 @@ use super::fixture::SlurmSiteFixture;
 
 /// Payloads that end in different ways when they are told to, and one that does not hear it.
 const KINDS: [&str; 4] = [
-    "trap : TERM; sleep 100; exit 0",
-    "sleep 100; echo done",
+    "trap : TERM; sleep 600; exit 0",
+    "sleep 600; echo done",
     "trap 'exit 0' TERM; while :; do sleep 0.01; done",
-    "trap '' TERM; sleep 100",
+    "trap '' TERM; sleep 600",
 ];
 
 /// Of each kind so many.
