@@ -321,12 +321,13 @@ fn interpret_own_end(left: WrapperFileState, word: BatchJobState, settled: bool)
         // A wrapper that wrote this ends well: it was ended right after that, or never wrote it.
         WrapperFileState::Success if word == BatchJobState::Failed => AttemptEnd::Lost,
         WrapperFileState::Success => end_if_sure(stands, AttemptEnd::Succeeded),
-        // A payload's own exit would look different: somebody asked it to end. The signal may have
-        // reached the payload before its wrapper.
-        WrapperFileState::Terminated | WrapperFileState::Killed
-            if word == BatchJobState::Forgotten =>
-        {
+        // A payload's own exit would look different: somebody asked it to end.
+        WrapperFileState::Terminated if word == BatchJobState::Forgotten => {
             AttemptEnd::Ended(SiteEndReason::Cancelled)
+        }
+        // Its wrapper heard of no such request. Accounts may say that there was one.
+        WrapperFileState::Killed if word == BatchJobState::Forgotten => {
+            end_if_sure(settled, AttemptEnd::Failed)
         }
         WrapperFileState::Failure | WrapperFileState::Killed | WrapperFileState::Terminated => {
             end_if_sure(stands, AttemptEnd::Failed)

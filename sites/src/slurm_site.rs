@@ -2,11 +2,13 @@
 //!
 //! The agent script does all work there, through [`crate::exec`]. The site's root is a directory
 //! that its nodes share; below it is what a local site has, too: `site-id`, `spool/<tag>/`,
-//! `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are the attempt's tag and
-//! it was submitted below this root; nothing is ever done to a job by its number alone.
+//! `attempts/<tag>/`, `gone/`. A job is ours if it was submitted below this root and has the number
+//! that Slurm gave to an attempt, or its name or comment: see [`attempt_numbers`]. Nothing is ever
+//! done to a job by its number before it was looked at.
 
 mod accounts;
 mod agent_calls;
+mod attempt_numbers;
 mod attempt_state;
 #[cfg(test)]
 mod cancels_tests;
@@ -16,6 +18,8 @@ pub mod cluster_check;
 pub mod cluster_remains;
 mod errors;
 pub mod findings;
+#[cfg(test)]
+mod forgotten_tests;
 mod hosts;
 mod nodes;
 mod occupancy;
@@ -28,6 +32,7 @@ mod polls_tests;
 mod queue;
 mod reservation_rights;
 mod root_ownership;
+mod signs_of_life;
 mod slurm_reservations;
 #[cfg(test)]
 mod slurm_reservations_tests;
@@ -231,6 +236,8 @@ struct SlurmClusterFacts {
     counts_disk: bool,
     /// True if jobs get memory of their own, which others then do not have.
     counts_memory: bool,
+    /// True if `squeue` tells a name of each run of a job.
+    tells_runs: bool,
 }
 
 /// The interval at which a wrapper looks at its gate after a long wait.
@@ -249,6 +256,12 @@ fn slurm_setting<'a>(answer: &'a SiteAgentAnswer, name: &str) -> Option<&'a str>
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
     })
+}
+
+/// Returns true if a Slurm of this version has a name of each run, and `squeue` a letter for it.
+fn version_tells_runs(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    matches!((parts.next(), parts.next()), (Some(Ok(year)), Some(Ok(month))) if (year, month) >= (26, 5))
 }
 
 /// Reads `5 sec`.
@@ -397,6 +410,12 @@ impl SlurmSite {
 
     fn lock_facts(&self) -> MutexGuard<'_, Option<SlurmClusterFacts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if Slurm is known to have a name of each run.
+    fn tells_runs(&self) -> bool {
+        let facts = self.lock_facts();
+        facts.as_ref().is_some_and(|facts| facts.tells_runs)
     }
 
     fn lock_reports(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {

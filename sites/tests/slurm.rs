@@ -19,6 +19,7 @@ mod slurm {
     mod directories;
     mod ends_tests;
     pub mod fixture;
+    mod identity_tests;
     mod outages;
     mod scripts;
     mod shapes;

@@ -65,7 +65,7 @@ const TABLE: [(BatchJobState, &str); 16] = [
     ),
     (
         BatchJobState::Forgotten,
-        " a ?L ?L ?L ?Z  S  J  C  C J J t v",
+        " a ?L ?L ?L ?Z  S  J ?J  C J J t v",
     ),
 ];
 

@@ -7,11 +7,14 @@
 # A request is lines, `file NAME LENGTH` is followed by that many bytes, `text NAME COUNT` by that
 # many lines, and the last line is `end`: one that is cut short changes nothing. The functions
 # lrm_... belong to the batch system:
-#   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes
+#   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes; of jobs
+#                                          also the names of their runs with the argument `runs`
 #   lrm_submit OPTION...                   submits $stub for $tag; prints, and sets $number
-#   lrm_jobs                               prints `NUMBER STATE` of each job under $tag
-#   lrm_end NUMBER STATE                   ends one, gently where a wrapper runs
-#   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
+#   lrm_jobs                               prints `NUMBER STATE [renamed]` of each job of $tag, where
+#                                          renamed ones have not the name that we gave them
+#   lrm_end NUMBER STATE [renamed]         ends one, gently where a wrapper runs
+#   lrm_kill NUMBER STATE [renamed]        ends one at once
+#   lrm_withdraw NUMBER                    takes one out of the queue
 #   lrm_timetable, lrm_reserve, lrm_confirm, lrm_release      reservations, where it has them
 
 # Brings files that are used from now on: none may be empty after a power cut.
@@ -85,7 +88,7 @@ own() {
     tell_owner
 }
 
-# status SECONDS [queue] [load]      asks the batch system for so much of what it knows
+# status SECONDS [queue | runs] [load]      asks the batch system for so much of what it knows
 #
 # The batch system first and the files after it: what is over there has left its last word. One
 # that does not answer within SECONDS leaves a line `fail unsent ...` here, and the files are read.
@@ -96,13 +99,13 @@ status() {
         seconds=$1
         shift
         for part; do
-            case $part in queue) lrm_queue ;; load) lrm_load ;; esac
+            case $part in queue | runs) lrm_queue "$part" ;; load) lrm_load ;; esac
         done
     )
     sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \
         \( -type d -name "c*-*-*-*" \( -readable -executable -printf "d %T@ 0 %p\n" \
         -o -printf "x %T@ 0 %p\n" \) -o \( -name ready -o -name decision -o -name begun \
-        -o -name exit -o -name trouble \) \( -type f -readable -printf "f %T@ %s %p\n" \
+        -o -name exit -o -name trouble -o -name ended -o -name live -o -name job \) \( -type f -readable -printf "f %T@ %s %p\n" \
         -o -printf "x %T@ 0 %p\n" \) \) 2> /dev/null; :' look | show
 }
 
@@ -178,7 +181,8 @@ cancel() {
     while [ -n "$jobs" ]; do
         job=${jobs%%"$nl"*}
         case $jobs in *"$nl"*) jobs=${jobs#*"$nl"} ;; *) jobs= ;; esac
-        if [ "$how" = late ]; then lrm_kill "${job%% *}"; else lrm_end "${job%% *}" "${job#* }"; fi
+        # shellcheck disable=SC2086
+        if [ "$how" = late ]; then lrm_kill $job; else lrm_end $job; fi
     done
 }
 
@@ -223,12 +227,19 @@ try_open() {
     "$@" 2> /dev/null || { chmod -R u+rwX "$closed" 2> /dev/null; "$@"; }
 }
 
+# The number of the job of $tag, in $number: as it was given, or as its wrapper found it.
+numbered() {
+    number=
+    { read -r number < "spool/$tag/job"; } 2> /dev/null
+    [ -n "$number" ] || number=$(sed -n '/^job [0-9]*$/{s/^job //p;q;}' "attempts/$tag/ready" 2> /dev/null)
+}
+
 # What is in the queue, and what is known of an attempt that is not there any more.
 find_tag() {
     tag=$1
-    lrm_queue "$tag"
-    number=
-    { read -r number < "spool/$tag/job"; } 2> /dev/null
+    lrm_queue
+    numbered
+    [ -z "$number" ] || printf 'given %s %s\n' "$tag" "$number"
     [ -z "$number" ] || [ ! -e "attempts/$tag" ] || printf 'number %s\n' "$number"
 }
 
@@ -251,6 +262,8 @@ sweep() {
 # What attempts take of the disk, in kilobytes.
 remains() {
     lrm_queue
+    find spool -mindepth 2 -maxdepth 2 -name job -exec grep -H '^[0-9]' {} + \
+        | sed -n 's|^spool/\([^/]*\)/job:|given \1 |p'
     find attempts spool -mindepth 1 -maxdepth 1 -exec du -sk {} + | sed 's/^/takes /'
 }
 

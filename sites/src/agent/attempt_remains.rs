@@ -11,9 +11,13 @@ use super::site_time::SiteClockState;
 use crate::wrapper::attempt_files::{FoundStateFile, WrapperEvidence};
 use crate::wrapper::attempt_words::AttemptAuthenticator;
 use crate::wrapper::parameters::push_end_line;
+use crate::wrapper::state_files;
 
 /// State files of one attempt; no content if something is there that cannot be read as a file.
 type AttemptStateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
+
+/// The file of the spool with the number that the batch system gave.
+const NUMBER: &str = "job";
 
 /// The remains of attempts.
 #[derive(Debug, Default)]
@@ -22,6 +26,8 @@ pub(crate) struct LeftAttemptFiles {
     pub(crate) evidence: BTreeMap<AttemptTag, WrapperEvidence>,
     /// The attempts that have a wrapper in the spool, and were not removed.
     pub(crate) spooled: BTreeSet<AttemptTag>,
+    /// The number that each was given when it was submitted, and when that was written.
+    pub(crate) numbers: BTreeMap<AttemptTag, (String, Timestamp)>,
 }
 
 /// Reads what the agent found. Times are corrected by this clock.
@@ -31,9 +37,14 @@ pub(crate) fn read_remains(
     time: &mut SiteClockState,
 ) -> LeftAttemptFiles {
     let mut left: BTreeMap<AttemptTag, AttemptStateFiles> = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
     let mut current: Option<(AttemptTag, String)> = None;
+    let mut numbered: Option<(AttemptTag, Timestamp)> = None;
     for line in answer.0.lines() {
         if let Some(text) = line.strip_prefix("| ") {
+            if let Some((tag, given)) = numbered.take() {
+                numbers.insert(tag, (text.to_owned(), given));
+            }
             let file = current
                 .as_ref()
                 .and_then(|(tag, name)| left.get_mut(tag)?.get_mut(name));
@@ -43,6 +54,8 @@ pub(crate) fn read_remains(
             }
             continue;
         }
+        numbered = parse_number_file(line)
+            .map(|(tag, written)| (tag, time.file_time(tag, NUMBER, written)));
         current = parse_found_file(line).map(|(tag, name, modified, readable)| {
             let files = left.entry(tag).or_default();
             let modified = time.file_time(tag, &name, modified);
@@ -68,7 +81,16 @@ pub(crate) fn read_remains(
             .values_of("d")
             .filter_map(|line| line.split_once(" spool/")?.1.parse().ok())
             .collect(),
+        numbers,
     }
+}
+
+/// Parses a line `f SECONDS spool/TAG/job`.
+fn parse_number_file(line: &str) -> Option<(AttemptTag, Timestamp)> {
+    let (seconds, path) = line.strip_prefix("f ")?.split_once(' ')?;
+    let (tag, name) = path.strip_prefix("spool/")?.split_once('/')?;
+    (name == NUMBER).then_some(())?;
+    Some((tag.parse().ok()?, seconds_to_timestamp(seconds)?))
 }
 
 /// Reads a line `KIND SECONDS attempts/TAG[/FILE]`; the directory itself has no file name. Kind `x`
@@ -119,6 +141,14 @@ fn gather_evidence(
         // Only the first line of a decision is sent: the file gets its name once it is complete.
         push_end_line(bytes, tag);
     }
+    let whole = |name: &str| match files.get(name) {
+        Some((Some(bytes), modified)) => Some((bytes.clone(), *modified)),
+        _ => None,
+    };
+    let ended = whole("ended")
+        .and_then(|(bytes, at)| Some((state_files::parse_ended(&bytes, tag, seal)?, at)));
+    let life =
+        whole("live").map(|(bytes, at)| format!("{} {}", at.0, String::from_utf8_lossy(&bytes)));
     match WrapperEvidence::from_files(tag, seal, |name: &str| {
         let found = files.get(name);
         Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
@@ -126,7 +156,11 @@ fn gather_evidence(
             None => FoundStateFile::Spoiled,
         }))
     }) {
-        Ok(evidence) => evidence,
+        Ok(evidence) => WrapperEvidence {
+            ended,
+            life,
+            ..evidence
+        },
         Err(never) => match never {},
     }
 }
@@ -134,7 +168,7 @@ fn gather_evidence(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{AttemptAtGate, AttemptObservation};
+    use crate::port::{AttemptAtGate, AttemptObservation, ExitCause};
 
     const WAITS: &str = "cabcdefgh-1-0-1";
     const SHUT: &str = "cabcdefgh-2-0-1";
@@ -201,6 +235,29 @@ mod tests {
             [WAITS.parse().unwrap()]
         );
         assert!(left.evidence.is_empty());
+    }
+
+    #[test]
+    fn what_a_batch_system_and_its_wrapper_say_of_an_attempt_is_told() {
+        let text = format!(
+            "f 5.000 spool/{WAITS}/job\n| 9\nd 5.000 attempts/{WAITS}\n\
+             f 8.000 attempts/{WAITS}/live\n| 17.50\n\
+             f 9.000 attempts/{WAITS}/ended\n| cause code 3\n| end {WAITS}\n\
+             f 5.000 spool/{SHUT}/job\nd 5.000 attempts/{SHUT}\n"
+        );
+        let mut left = read_remains(
+            &SiteAgentAnswer(text),
+            &AttemptAuthenticator::without_words(),
+            &mut SiteClockState::default(),
+        );
+        let tag = WAITS.parse().unwrap();
+        let given = [(tag, ("9".to_owned(), Timestamp(5_000)))];
+        assert_eq!(left.numbers, given.into(), "an empty file has no number");
+        let waits = left.evidence.get_mut(&tag).unwrap();
+        assert_eq!(waits.life.as_deref(), Some("8000 17.50\n"));
+        assert_eq!(waits.final_observation(), None, "its wrapper may be there");
+        waits.take_noted_end();
+        assert_eq!(waits.exit, Some((ExitCause::Code(3), Timestamp(9_000))));
     }
 
     #[test]

@@ -263,6 +263,7 @@ mod tests {
             host,
             wrapper,
             boot,
+            run: None,
             job: None,
             nodes: None,
         };

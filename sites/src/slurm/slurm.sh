@@ -24,21 +24,28 @@ named() {
     { read -r name < "spool/$tag/name"; } 2> /dev/null || name=$tag
 }
 
-# All of the account's jobs, or those under tag $1.
+# All of the account's jobs; with `runs` also Slurm's names of their runs.
 lrm_queue() {
-    [ -z "${1-}" ] || named
+    run=
+    [ "${1-}" != runs ] || run=,%s
     # Times as seconds since 1970; not for all commands, or jobs would get this variable too.
-    queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$name"} \
-        -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
+    queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" \
+        -o "%i$run|%T|%r|%C|%V|%S|%e|%Z|%j|%k" 2>&1) || fail unsent "$queue"
     lines "$queue" queue
 }
 
-# What the accounts keep of attempts $@ that are not in the queue any more, if anybody keeps any.
+# What the accounts keep of attempts $@ that are not in the queue any more, if anybody keeps any. Those
+# whose numbers are known may have other names by now.
 lrm_accounts() {
-    names= first= last= week=604800
+    names= numbers= first= last= week=604800
     for tag; do
-        named
-        names=$names${names:+,}$name
+        numbered
+        if [ -n "$number" ]; then
+            numbers=$numbers${numbers:+,}$number
+        else
+            named
+            names=$names${names:+,}$name
+        fi
         # Looked for around their submission, whatever the clock of this machine says of now.
         at=$(find "spool/$tag/name" -printf '%T@' 2> /dev/null)
         at=${at%%.*}
@@ -48,8 +55,14 @@ lrm_accounts() {
     done
     [ -z "$first" ] || set -- -S "uts$((first - week))" -E "uts$((last + week))"
     [ -n "$first" ] || set -- -S now-7days
+    # A number may have been given out twice.
+    [ -z "$numbers" ] || lrm_kept "$@" --duplicates --jobs="$numbers"
+    [ -z "$names" ] || lrm_kept "$@" --name="$names"
+}
+
+lrm_kept() {
     kept=$(SLURM_TIME_FORMAT=%s timeout -k 2 8 sacct -n -P -X -u "$user" "$@" \
-        --name="$names" -o JobIDRaw,State,NCPUS,Submit,Start,End,WorkDir,JobName 2>&1)
+        -o JobIDRaw,State,NCPUS,Submit,Start,End,ElapsedRaw,TimelimitRaw,WorkDir,JobName 2>&1)
     code=$?
     case $code:$kept in
     0:*disabled*) printf 'unkept here\n' ;;
@@ -65,23 +78,60 @@ lrm_load() {
     lrm_bookings "$@"
 }
 
-# Those that are not over, if directory, name and comment all say that they are ours.
+# Those that are not over and are ours: below this root, with our name or our number.
 lrm_jobs() {
     named
-    queue=$(limited squeue -h -u "$user" -n "$name" -o '%i %T %Z|%j|%k' 2>&1) || {
+    numbered
+    queue=$(limited squeue -h -u "$user" -o '%i %T %Z|%j|%k' 2>&1) || {
         printf '%s\n' "$queue"
         return 1
     }
-    printf '%s\n' "$queue" | while read -r number state whose; do
-        [ "$whose" != "$root|$name|$tag" ] || printf '%s %s\n' "$number" "$state"
+    # Of many jobs few are looked at closely.
+    printf '%s\n' "$queue" | grep -F -e "$tag" ${number:+-e "$number "} | while read -r job state whose; do
+        case $whose in
+        "$root|$name|$tag") printf '%s %s\n' "$job" "$state" ;;
+        "$root|"*)
+            is_ours "$job" "${whose#"$root|"}" || continue
+            case $whose in
+            "$root|$name|"*) printf '%s %s\n' "$job" "$state" ;;
+            *) printf '%s %s renamed\n' "$job" "$state" ;;
+            esac
+            ;;
+        esac
     done
 }
 
-# Never by the number alone: numbers are given out again. Fine if there is nothing to end; of what
-# ended after scancel had looked it tells by its code alone (ESLURM_ALREADY_DONE, 2021 modulo 256).
-by_name() {
+# Whether job $1, which is called `NAME|COMMENT` now, is that of $tag. Without a number half of its
+# name is enough. With one it must not be another's: a controller that was killed gives out numbers
+# again, and then the later attempt has it.
+is_ours() {
+    comment=${2##*|} last=${2%|*}
+    if [ -z "$number" ]; then
+        [ "$last" = "$name" ] || [ "$comment" = "$tag" ]
+        return
+    fi
+    [ "$1" = "$number" ] || return
+    for word in "${last##*.}" "$comment"; do
+        case $word in */* | "$tag") continue ;; c*-*-*-*) ;; *) continue ;; esac
+        [ -d "spool/$word" ] || continue
+        other=
+        { read -r other < "spool/$word/job"; } 2> /dev/null
+        [ -n "$other" ] && [ "$other" != "$number" ] || return 1
+    done
+    case "|$2|" in *"|$name|"* | *"|$tag|"*) return 0 ;; esac
+    [ -z "$(find spool -mindepth 2 -maxdepth 2 -name job -newer "spool/$tag/job" \
+        -exec grep -lxF "$number" {} + 2> /dev/null)" ]
+}
+
+# Only by the number of a job that was just looked at, and while it has our name by that as well:
+# numbers are given out again. Fine if there is nothing to end; of what ended after scancel had
+# looked it tells by its code alone (ESLURM_ALREADY_DONE, 2021 modulo 256).
+end_by() {
     named
-    said=$(limited scancel --name="$name" --user="$user" "$@" 2>&1) && return
+    how=$1
+    shift
+    [ "$how" = renamed ] || set -- --name="$name" "$@"
+    said=$(limited scancel --user="$user" "$@" 2>&1) && return
     case $?:$said in
     229: | *'already completing'* | *'Invalid job id'* | *'not running'* | *'already completed'*) ;;
     *) fail unknown "$said" ;;
@@ -92,16 +142,16 @@ by_name() {
 # processes are stopped, has nobody who could hear it.
 lrm_end() {
     case $2 in
-    RUNNING) by_name --batch --signal=TERM "$1" ;;
+    RUNNING) end_by "${3-}" --batch --signal=TERM "$1" ;;
     COMPLETING) ;;
-    *) by_name "$1" ;;
+    *) end_by "${3-}" "$1" ;;
     esac
 }
 
 lrm_kill() {
-    by_name "$1"
+    end_by "${3-}" "$1"
 }
 
 lrm_withdraw() {
-    by_name --state=PENDING "$1"
+    end_by '' --state=PENDING "$1"
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::attempt_numbers::AttemptNumbers;
 use super::errors;
 use super::options::{LANES, job_name, limits_for, sbatch_options};
 use super::polls::{FILES_SETTLE, note_duration};
 use super::queue::{self, SlurmJob};
 use super::{
     SELDOM, SlurmClusterFacts, SlurmSite, nodes, parse_kill_wait, payload_grace, slurm_setting,
+    version_tells_runs,
 };
 use crate::agent::{SiteAgentAnswer, SiteAgentError, SiteAgentRequest};
 use crate::local_site::attempt_root::unique_word;
@@ -45,6 +47,7 @@ impl SlurmSite {
             amounts: nodes::partition_amounts(&answer, self.config.partition.as_deref()),
             lanes: self.read_partitions(&answer),
             counts_disk: nodes::counts_disk(&answer),
+            tells_runs: slurm_setting(&answer, "SLURM_VERSION").is_some_and(version_tells_runs),
             counts_memory: slurm_setting(&answer, "SelectTypeParameters")
                 .is_some_and(|kinds| kinds.to_ascii_uppercase().contains("MEMORY")),
         });
@@ -78,12 +81,29 @@ impl SlurmSite {
         })
     }
 
-    /// Parses the jobs of an answer that are ours.
+    /// Parses the jobs of an answer that are ours, which may say itself who was given what number.
     pub(super) fn own_jobs(&self, answer: &SiteAgentAnswer) -> Vec<SlurmJob> {
+        let mut numbers = self.lock_reports().numbers.clone();
+        for line in answer.values_of("given") {
+            if let Some((tag, number)) = line.split_once(' ')
+                && let Ok(tag) = tag.parse()
+            {
+                numbers.note_number(tag, number, super::steady_now());
+            }
+        }
+        self.parse_jobs(answer, &numbers)
+    }
+
+    /// Parses the jobs of an answer that are ours, given these numbers.
+    pub(super) fn parse_jobs(
+        &self,
+        answer: &SiteAgentAnswer,
+        numbers: &AttemptNumbers,
+    ) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
             .values_of("queue")
-            .filter_map(|line| SlurmJob::parse_job(line, root))
+            .filter_map(|line| SlurmJob::parse_job(line, root, numbers))
             .collect()
     }
 

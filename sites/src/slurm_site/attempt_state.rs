@@ -22,11 +22,18 @@ pub(super) struct SlurmAttemptEvidence<'a> {
     pub(super) overdue: bool,
     /// True if Slurm was asked after its files were looked at.
     pub(super) asked_again: bool,
+    /// True if its wrapper gives signs of life.
+    pub(super) lives: bool,
 }
 
 impl SlurmAttemptEvidence<'_> {
+    /// Returns Slurm's report. What it does not list runs all the same while its wrapper does.
     fn slurm_report(&self) -> BatchJobState {
-        self.job.map_or(BatchJobState::Forgotten, |job| job.word)
+        match self.job {
+            Some(job) => job.word,
+            None if self.lives => BatchJobState::Running,
+            None => BatchJobState::Forgotten,
+        }
     }
 
     fn left_file_state(&self) -> WrapperFileState {
@@ -63,6 +70,30 @@ impl SlurmAttemptEvidence<'_> {
             _ => self.settled,
         }
     }
+}
+
+/// Returns true if nothing of an attempt runs, or ever will, as far as Slurm knows and its wrapper
+/// shows. A node that Slurm has lost may be well.
+pub(super) fn is_over(
+    job: Option<&SlurmJob>,
+    evidence: Option<&WrapperEvidence>,
+    lives: bool,
+) -> bool {
+    let Some(job) = job else {
+        return !lives;
+    };
+    match job.word {
+        BatchJobState::NodeFailed => !lives,
+        BatchJobState::NeverRuns => true,
+        _ => !job.is_active() || is_back_in_queue(job, evidence),
+    }
+}
+
+/// Returns true if what a wrapper noted of its payload's end stands, once its job is over: Slurm
+/// forgot the job, or that it started it, and had its node end it. In all other cases Slurm knows
+/// what ended the wrapper.
+pub(super) fn noted_end_stands(job: Option<&SlurmJob>) -> bool {
+    job.is_none_or(|job| job.word.is_in_queue() || job.word == BatchJobState::Cancelled)
 }
 
 /// Returns true if Slurm says that a job waits although its wrapper has its directory.
@@ -203,6 +234,7 @@ mod tests {
             wrapper,
             boot,
             job: Some(number.to_owned()),
+            run: None,
             nodes: None,
         };
         WrapperEvidence {
@@ -231,6 +263,7 @@ mod tests {
             settled: true,
             overdue: false,
             asked_again: true,
+            lives: false,
         }
     }
 
@@ -403,13 +436,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_signal_ended_is_no_jobs_error_once_slurm_forgot_it() {
+    fn what_a_signal_ended_has_the_same_end_once_slurm_forgot_it() {
+        let asked = evidence_of_exit(ExitCause::Terminated);
+        let forgotten = observe_attempt(attempt_evidence(None, Some(&asked)));
+        assert!(matches!(
+            end_reason(&forgotten),
+            Some((_, SiteEndReason::Cancelled))
+        ));
         for signal in [9, 15] {
             let evidence = evidence_of_exit(ExitCause::Signal(signal));
-            let forgotten = observe_attempt(attempt_evidence(None, Some(&evidence)));
+            let forgotten = attempt_evidence(None, Some(&evidence));
             assert!(
-                matches!(end_reason(&forgotten), Some((_, SiteEndReason::Cancelled))),
+                matches!(observe_attempt(forgotten), AttemptObservation::Exited(_)),
                 "{signal}"
+            );
+            let early = SlurmAttemptEvidence {
+                settled: false,
+                ..forgotten
+            };
+            assert!(
+                matches!(observe_attempt(early), AttemptObservation::Unknown(_)),
+                "{signal}: accounts are asked first"
             );
             let failed = job("FAILED", "NonZeroExitCode");
             let itself = observe_attempt(attempt_evidence(Some(&failed), Some(&evidence)));

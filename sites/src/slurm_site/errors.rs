@@ -71,8 +71,15 @@ const SITE_FAULTS: [&str; 6] = [
 /// checks submissions refuses so, in words of its own or none ("Unspecified error").
 const CONTROLLER_REFUSED: &str = "Batch job submission failed: ";
 
-/// Parts of messages after which it may have been submitted.
-const LOST: [&str; 5] = [
+/// Parts of messages after which it may have been submitted: the controller was reached, and what
+/// failed is the rest of the talk with it.
+const LOST: [&str; 11] = [
+    "receive failure",
+    "send failure",
+    "shutdown failure",
+    "Insane message length",
+    "Connection reset by peer",
+    "Broken pipe",
     "Socket timed out",
     "Zero Bytes were transmitted or received",
     "Transport endpoint is not connected",
@@ -223,6 +230,21 @@ mod tests {
             SiteError::NotSent(_)
         ));
         assert!(matches!(refused(1, &[]), SiteError::OutcomeUnknown(_)));
+    }
+
+    #[test]
+    fn a_controller_that_was_reached_may_have_taken_it() {
+        for said in [
+            "Message receive failure",
+            "Unable to contact slurm controller (receive failure)",
+            "Unable to contact slurm controller (send failure)",
+            "Communication shutdown failure",
+            "Insane message length",
+        ] {
+            let line = format!("sbatch: error: Batch job submission failed: {said}");
+            let answer = submission_error(1, &[&line], false);
+            assert!(matches!(answer, SiteError::OutcomeUnknown(_)), "{answer:?}");
+        }
     }
 
     #[test]

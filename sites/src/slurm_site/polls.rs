@@ -20,11 +20,13 @@ use tokio::time::Instant;
 
 use super::SlurmSite;
 use super::accounts::SlurmAccountingCache;
+use super::attempt_numbers::AttemptNumbers;
 use super::attempt_state::{
-    SlurmAttemptEvidence, is_back_in_queue, needs_newer_report, observe_attempt, observe_in_silence,
+    self, SlurmAttemptEvidence, needs_newer_report, observe_attempt, observe_in_silence,
 };
 use super::occupancy::SlurmOccupancy;
 use super::queue::{self, PartitionLoad, SlurmJob};
+use super::signs_of_life::SignsOfLife;
 use crate::agent::attempt_remains;
 use crate::agent::site_time::SiteClockState;
 use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
@@ -64,6 +66,10 @@ pub(super) struct LatestSlurmReports {
     exited: BTreeMap<AttemptTag, Instant>,
     /// The accounts of jobs that Slurm forgot.
     pub(super) accounts: SlurmAccountingCache,
+    /// The numbers that Slurm gave to attempts.
+    pub(super) numbers: AttemptNumbers,
+    /// What wrappers show of themselves.
+    signs_of_life: SignsOfLife,
 }
 
 impl LatestSlurmReports {
@@ -200,12 +206,15 @@ struct SlurmPollPlan {
     asks_load: bool,
     /// True if files were seen before.
     again: bool,
+    /// True if Slurm tells the names of runs.
+    tells_runs: bool,
 }
 
 impl SlurmPollPlan {
     /// Returns the arguments of the request.
     fn request_words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
-        let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
+        let queue = if self.tells_runs { "runs" } else { "queue" };
+        let parts = [(self.known.is_none(), queue), (self.asks_load, "load")];
         let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
         asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
     }
@@ -218,6 +227,7 @@ impl SlurmSite {
         if let Some(why) = silent {
             return self.read_files_only(tags, why).await;
         }
+        let tells_runs = self.tells_runs();
         let first = {
             let heard = self.lock_reports();
             let known = heard
@@ -227,6 +237,7 @@ impl SlurmSite {
                 known,
                 asks_load: !heard.knows_load(memory),
                 again: false,
+                tells_runs,
             }
         };
         let (mut status, again) = self.poll_once(tags, first).await?;
@@ -236,6 +247,7 @@ impl SlurmSite {
                 known: None,
                 asks_load: false,
                 again: true,
+                tells_runs,
             };
             let (second, _) = self.poll_once(&again, second).await?;
             status.attempts.extend(second.attempts);
@@ -268,24 +280,30 @@ impl SlurmSite {
             return Ok((self.status_in_silence(tags, &answer, why), Vec::new()));
         }
         let again_asked = look.again;
+        let (shown, site_clock, mut left) = self.read_remains(&answer);
         let mut jobs = self.store_report(&answer, look, asked_at)?;
-        let (shown, site_clock, left) = self.read_remains(&answer);
+        let living = self.find_living(tags, &left);
         jobs.extend(
-            self.ask_accounting(&self.find_lost_attempts(tags, &jobs, &left))
+            self.ask_accounting(&self.find_lost_attempts(tags, &jobs, &left, &living))
                 .await,
         );
         let mut again = Vec::new();
         let mut attempts = BTreeMap::new();
         for tag in tags {
-            let evidence = left.evidence.get(tag);
-            let job = job_of_tag(&jobs, *tag, evidence);
-            let is_over = job.is_none_or(|job| {
-                let never_runs = job.word == BatchJobState::NeverRuns;
-                !job.is_active() || never_runs || is_back_in_queue(job, evidence)
-            });
+            let evidence = left.evidence.get_mut(tag);
+            let job = job_of_tag(&jobs, *tag, evidence.as_deref());
+            let lives = living.contains(tag);
+            let is_over = attempt_state::is_over(job, evidence.as_deref(), lives);
             let settled = self
                 .over_for(*tag, is_over)
                 .is_some_and(|over| over >= FILES_SETTLE);
+            if let Some(evidence) = evidence
+                && settled
+                && attempt_state::noted_end_stands(job)
+            {
+                evidence.take_noted_end();
+            }
+            let evidence = left.evidence.get(tag);
             let overdue = self
                 .exited_for(*tag, evidence)
                 .is_some_and(|over| over > WORD_LATE);
@@ -297,6 +315,7 @@ impl SlurmSite {
                 settled,
                 overdue,
                 asked_again: again_asked,
+                lives,
             };
             if needs_newer_report(known) {
                 again.push(*tag);
@@ -418,6 +437,8 @@ impl SlurmSite {
         let time = &mut heard.time;
         let shown = time.read_clock(answer);
         let left = attempt_remains::read_remains(answer, &self.config.seal, time);
+        note_numbers(&mut heard.numbers, &left);
+        let time = &heard.time;
         (
             shown,
             shown.map(|shown| time.to_corrected_time(shown)),
@@ -431,26 +452,42 @@ impl SlurmSite {
         note_duration(&mut self.lock_reports().exited, tag, has_exited)
     }
 
-    /// Lists attempts that left something, but no recorded end, and that
-    /// Slurm does not know any more.
+    /// Lists attempts whose wrappers are there.
+    fn find_living(
+        &self,
+        tags: &[AttemptTag],
+        left: &attempt_remains::LeftAttemptFiles,
+    ) -> BTreeSet<AttemptTag> {
+        let signs = &mut self.lock_reports().signs_of_life;
+        tags.iter()
+            .filter(|tag| signs.note_sign(**tag, left.evidence.get(tag)))
+            .copied()
+            .collect()
+    }
+
+    /// Lists attempts that left something, but no end that is told by that alone, and that Slurm
+    /// does not know any more.
     fn find_lost_attempts(
         &self,
         tags: &[AttemptTag],
         jobs: &[SlurmJob],
         left: &attempt_remains::LeftAttemptFiles,
+        living: &BTreeSet<AttemptTag>,
     ) -> Vec<AttemptTag> {
         tags.iter()
             .filter(|tag: &&AttemptTag| {
                 let evidence = left.evidence.get(tag);
                 let is_there = evidence.is_some() || left.spooled.contains(tag);
-                let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
+                let has_ended = evidence.is_some_and(WrapperEvidence::tells_its_end);
                 let is_forgotten = job_of_tag(jobs, **tag, evidence).is_none();
                 is_forgotten
                     && is_there
                     && !has_ended
-                    && self
-                        .over_for(**tag, true)
-                        .is_some_and(|over| over >= FILES_SETTLE)
+                    && !living.contains(tag)
+                    && (self.lock_reports().accounts.knows(**tag)
+                        || self
+                            .over_for(**tag, true)
+                            .is_some_and(|over| over >= FILES_SETTLE))
             })
             .copied()
             .collect()
@@ -472,7 +509,7 @@ impl SlurmSite {
         heard.silent = None;
         let jobs = match look.known {
             None => {
-                let jobs = self.own_jobs(answer);
+                let jobs = self.parse_jobs(answer, &heard.numbers);
                 heard.queue = Some((at, jobs.clone()));
                 jobs
             }
@@ -492,7 +529,12 @@ impl SlurmSite {
         order: &AttemptSubmitRequest,
         submitted: &AcceptedAttempt,
     ) {
-        if let Some((_, jobs)) = &mut self.lock_reports().queue {
+        let mut heard = self.lock_reports();
+        let now = super::steady_now();
+        heard
+            .numbers
+            .note_number(order.tag, submitted.lrm_id.as_str(), now);
+        if let Some((_, jobs)) = &mut heard.queue {
             jobs.push(SlurmJob {
                 number: submitted.lrm_id.to_string(),
                 tag: order.tag,
@@ -500,7 +542,7 @@ impl SlurmSite {
                 word: BatchJobState::Waiting,
                 reason: "None".to_owned(),
                 processors: order.resources.processors,
-                submitted_at: super::steady_now(),
+                submitted_at: now,
                 start_at: None,
                 end_at: None,
             });
@@ -519,6 +561,8 @@ impl SlurmSite {
             jobs.retain(|job| job.tag != tag);
         }
         heard.accounts.forget_tag(tag);
+        heard.numbers.forget_tag(tag);
+        heard.signs_of_life.forget_tag(tag);
         heard.time.forget_attempt(tag);
         heard.exited.remove(&tag);
     }
@@ -606,6 +650,23 @@ impl SlurmSite {
                 ))
             });
         partitions.collect()
+    }
+}
+
+/// Notes the numbers that are written down at the site: what Slurm gave, and what a wrapper found.
+fn note_numbers(numbers: &mut AttemptNumbers, left: &attempt_remains::LeftAttemptFiles) {
+    for (tag, (number, given_at)) in &left.numbers {
+        numbers.note_number(*tag, number, *given_at);
+    }
+    for (tag, evidence) in &left.evidence {
+        if let Some((ready, written_at)) = &evidence.ready
+            && let Some(number) = &ready.job
+        {
+            numbers.note_number(*tag, number, *written_at);
+            if let Some(run) = &ready.run {
+                numbers.note_run(*tag, number, run);
+            }
+        }
     }
 }
 

@@ -30,7 +30,8 @@ pub(super) struct ScriptedClusterState {
     idle: u32,
     drained: u32,
     pub(super) files: String,
-    accounts: String,
+    pub(super) accounts: String,
+    pub(super) version: String,
     /// Slurm does not answer.
     pub(super) frozen: bool,
     /// Cancels do not arrive.
@@ -51,7 +52,7 @@ impl ScriptedCluster {
     }
 
     /// What was asked since the last time.
-    fn take_requests(&self) -> Vec<String> {
+    pub(super) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
 }
@@ -77,6 +78,7 @@ impl CommandExecutor for ScriptedCluster {
                 let idle = 64 - said.drained;
                 let other = said.drained;
                 answer += "config KillWait = 30 sec\n";
+                answer += &format!("config SLURM_VERSION = {}\n", said.version);
                 answer += &format!("load normal*|up|0/{idle}/{other}/64|1-0\n");
                 answer += "load gpu|up|0/16/0/16|2-0\n";
                 answer += "nodes normal*|8|8|64000|(null)|(null)\n";
@@ -173,7 +175,7 @@ async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
             .count();
         (seen, asked)
     };
-    let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|/root|TAG\n").await;
+    let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|59|10|/root|TAG\n").await;
     let AttemptObservation::Ended {
         why: SiteEndReason::Preempted,
         ..

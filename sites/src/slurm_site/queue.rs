@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
+use super::attempt_numbers::{AttemptNumbers, ListedJob};
 use crate::attempt_end::BatchJobState;
 use crate::port::QueuedAttempt;
 
@@ -42,26 +43,31 @@ impl SlurmJob {
         self.word.is_active()
     }
 
-    /// Parses a line of `squeue`: number, state, reason, processors, times of submission, start and
-    /// end, directory, name, comment. `None` if it is another's: the comment is the tag, the name
-    /// ends with it, and the directory is the site's root.
-    pub(super) fn parse_job(line: &str, root: &str) -> Option<Self> {
-        let mut fields = line.splitn(10, '|');
-        let number = fields.next()?;
+    /// Parses a line of `squeue`: number (and the name of its run behind a comma, if that was asked
+    /// for), state, reason, processors, times of submission, start and end, directory, name,
+    /// comment. `None` if it is another's: its directory is not the site's
+    /// root, or nothing says which attempt it is.
+    pub(super) fn parse_job(line: &str, root: &str, numbers: &AttemptNumbers) -> Option<Self> {
+        let mut fields = line.splitn(9, '|');
+        let job = fields.next()?;
+        let (number, run) = match job.split_once(',') {
+            Some((number, run)) => (number, Some(run)),
+            None => (job, None),
+        };
         let state = fields.next()?;
         let reason = fields.next()?;
         let processors = fields.next()?;
         let submitted = fields.next()?;
         let start = fields.next()?;
         let end = fields.next()?;
-        let directory = fields.next()?;
-        let name = fields.next()?;
-        let comment = fields.next()?;
-        let tag: AttemptTag = comment.parse().ok().filter(|_| directory == root)?;
-        let before = name.strip_suffix(comment)?;
-        if !before.is_empty() && !before.ends_with('.') {
-            return None;
-        }
+        fields.next().filter(|directory| *directory == root)?;
+        let (name, comment) = fields.next()?.rsplit_once('|')?;
+        let tag = numbers.owner_of(ListedJob {
+            number,
+            run,
+            name,
+            comment,
+        })?;
         Some(Self {
             number: number.to_owned(),
             tag,
@@ -231,7 +237,7 @@ mod tests {
     }
 
     fn parse_test_job(line: &str) -> Option<SlurmJob> {
-        SlurmJob::parse_job(line, "/r s")
+        SlurmJob::parse_job(line, "/r s", &AttemptNumbers::default())
     }
 
     #[test]
@@ -244,27 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_name_or_comment_says_something_else_is_anothers() {
-        for (name, comment) in [
-            ("wrap", "(null)"),
-            (TAG, "(null)"),
-            ("wrap", TAG),
-            ("a|b", TAG),
-            ("", ""),
-        ]
-        .into_iter()
-        .chain([
-            (&*format!("wave{TAG}"), TAG),
-            (&*format!("wave.{TAG}."), TAG),
-        ]) {
+    fn a_job_that_nothing_says_to_be_ours_is_anothers() {
+        let other = "cabcdefgh-8-0-1";
+        for (name, comment) in [("wrap", "(null)"), (other, TAG), ("a|b", "c"), ("", "")] {
             assert_eq!(
                 parse_test_job(&squeue_line("RUNNING", name, comment)),
                 None,
                 "{name} {comment}"
             );
         }
+        let mut numbers = AttemptNumbers::default();
+        numbers.note_number(TAG.parse().unwrap(), "31", Timestamp(1));
         assert_eq!(
-            SlurmJob::parse_job(&squeue_line("RUNNING", TAG, TAG), "/other"),
+            SlurmJob::parse_job(&squeue_line("RUNNING", TAG, TAG), "/other", &numbers),
             None,
             "of another site"
         );
@@ -276,12 +274,26 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_ours_if_its_tag_ends_its_name() {
+    fn a_job_is_ours_by_its_name_its_comment_or_its_number() {
         let named = format!("wave_2-b.{TAG}");
-        assert_eq!(
-            parse_test_job(&squeue_line("RUNNING", &named, TAG)),
-            parse_test_job(&squeue_line("RUNNING", TAG, TAG))
-        );
+        let ours = parse_test_job(&squeue_line("RUNNING", TAG, TAG));
+        for (name, comment) in [(&*named, TAG), (&*named, "(null)"), ("a|b", TAG)] {
+            assert_eq!(
+                parse_test_job(&squeue_line("RUNNING", name, comment)),
+                ours,
+                "{name} {comment}"
+            );
+        }
+        let mut numbers = AttemptNumbers::default();
+        numbers.note_number(TAG.parse().unwrap(), "31", Timestamp(1));
+        numbers.note_run(TAG.parse().unwrap(), "31", "s8H");
+        let line = squeue_line("RUNNING", "a|b", "c");
+        assert_eq!(SlurmJob::parse_job(&line, "/r s", &numbers), ours);
+        let of_run = |run: &str| {
+            let line = line.replacen("31", &format!("31,{run}"), 1);
+            SlurmJob::parse_job(&line, "/r s", &numbers)
+        };
+        assert_eq!((of_run("s8H"), of_run("s9X")), (ours, None));
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub(crate) struct WrapperEvidence {
     /// True if there is a `begun`, complete or not: a payload may have started.
     pub(crate) perhaps_begun: bool,
     pub(crate) exit: Option<(ExitCause, Timestamp)>,
+    /// How the payload ended, if its wrapper wrote that down before its `exit`.
+    pub(crate) ended: Option<(ExitCause, Timestamp)>,
+    /// The latest sign of its wrapper's life, if that gives any: another text each time.
+    pub(crate) life: Option<String>,
     pub(crate) trouble: Option<String>,
     /// True if a state file is not as its wrapper made it.
     pub(crate) spoiled: bool,
@@ -87,8 +91,21 @@ impl WrapperEvidence {
             exit: parse_found_file(tag, exit, |bytes, tag| {
                 state_files::parse_exit(bytes, tag, seal)
             }),
+            ended: None,
+            life: None,
             trouble: why,
         })
+    }
+
+    /// Takes what its payload is known to have ended with for its end. For a wrapper that is gone:
+    /// one that is there may still hear that it was asked to end. A signal that ends whole jobs
+    /// may have come to the payload first.
+    pub(crate) fn take_noted_end(&mut self) {
+        let is_own =
+            |(cause, _): &(ExitCause, Timestamp)| !matches!(cause, ExitCause::Signal(TERM | KILL));
+        if self.exit.is_none() {
+            self.exit = self.ended.clone().filter(is_own);
+        }
     }
 
     /// Summarises the files, as far as it matters for the meaning of an end.
@@ -110,6 +127,11 @@ impl WrapperEvidence {
             None if self.is_cut => WrapperFileState::Trouble,
             None => WrapperFileState::AtGate,
         }
+    }
+
+    /// Returns true if they say how it ended, and nobody has to be asked whether it was killed.
+    pub(crate) fn tells_its_end(&self) -> bool {
+        self.exit.is_some() && self.file_state() != WrapperFileState::Killed
     }
 
     /// Returns the observation if it will not change any more.

@@ -1,9 +1,9 @@
 //! Words that distinguish what a wrapper wrote from what its payload could write.
 //!
-//! A payload runs under the account of its wrapper and can write each state file. So the two that
-//! end an attempt carry a word: the wrapper finds both in its parameters and clears these before
-//! anything of the payload runs. Anything else that runs under that account can still read them
-//! before, or read the wrapper's memory.
+//! A payload runs under the account of its wrapper and can write each state file. So those that
+//! end an attempt carry a word: the wrapper finds all of them in its parameters and clears these
+//! before anything of the payload runs. Anything else that runs under that account can still read
+//! them before, or read the wrapper's memory.
 
 use std::fmt;
 
@@ -29,6 +29,11 @@ pub(crate) enum AuthenticatedWordKind {
     Exit,
     /// The word of a `decision` that closes the gate.
     Void,
+    /// The word of `ended` if the payload succeeded. What the payload left can read that file, and
+    /// finds no word there for an end that it did not have.
+    Done,
+    /// The word of `ended` if the payload failed.
+    Failed,
 }
 
 impl AttemptAuthenticator {
@@ -62,13 +67,26 @@ impl AttemptAuthenticator {
             || self.make_word(tag, of).as_deref() == found
     }
 
-    /// Adds a line with both words to parameters.
+    /// Adds lines with all words to parameters.
     pub(crate) fn write_words(&self, out: &mut Vec<u8>, tag: AttemptTag) {
-        if let (Some(exit), Some(void)) = (
-            self.make_word(tag, AuthenticatedWordKind::Exit),
-            self.make_word(tag, AuthenticatedWordKind::Void),
-        ) {
-            push_line(out, "words", &format!("{exit} {void}"));
+        let lines = [
+            (
+                "words",
+                AuthenticatedWordKind::Exit,
+                AuthenticatedWordKind::Void,
+            ),
+            (
+                "ended_words",
+                AuthenticatedWordKind::Done,
+                AuthenticatedWordKind::Failed,
+            ),
+        ];
+        for (key, first, second) in lines {
+            if let (Some(first), Some(second)) =
+                (self.make_word(tag, first), self.make_word(tag, second))
+            {
+                push_line(out, key, &format!("{first} {second}"));
+            }
         }
     }
 }

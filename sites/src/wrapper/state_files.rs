@@ -28,6 +28,8 @@ pub struct ReadyFile {
     pub boot: String,
     /// The number under which a batch system started it.
     pub job: Option<String>,
+    /// The batch system's name of this run, which it never gives out again, if it has one.
+    pub run: Option<String>,
     /// All nodes that a batch system gave it, as that writes them, if there are several: `n[1-3]`.
     pub nodes: Option<String>,
 }
@@ -67,6 +69,7 @@ pub fn parse_ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
         wrapper: parse_process(&lines)?,
         boot: find_field(&lines, "boot")?.to_owned(),
         job: find_field(&lines, "job").map(str::to_owned),
+        run: find_field(&lines, "run").map(str::to_owned),
         nodes: find_field(&lines, "nodes")
             .filter(|list| is_node_list(list))
             .map(str::to_owned),
@@ -134,6 +137,29 @@ pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &AttemptAuthenticator) ->
         )),
         _ => None,
     }
+}
+
+/// Parses `ended`: the payload's own end; `None` also for one without the word of that end.
+pub fn parse_ended(
+    bytes: &[u8],
+    tag: AttemptTag,
+    seal: &AttemptAuthenticator,
+) -> Option<ExitCause> {
+    let lines = complete_lines(bytes, tag)?;
+    let (kind, number) = find_field(&lines, "cause")?.split_once(' ')?;
+    let number = parse_number(Some(number))?;
+    let cause = match kind {
+        "code" => ExitCause::Code(number),
+        "signal" => ExitCause::Signal(number),
+        _ => return None,
+    };
+    let of = if cause == ExitCause::Code(0) {
+        AuthenticatedWordKind::Done
+    } else {
+        AuthenticatedWordKind::Failed
+    };
+    seal.accepts_word(tag, of, find_field(&lines, "word"))
+        .then_some(cause)
 }
 
 fn parse_number(word: Option<&str>) -> Option<i32> {
@@ -237,6 +263,31 @@ mod tests {
             parse_decision(b"void\nend cabcdefgh-1-0-1\n", tag(), &seal),
             None
         );
+    }
+
+    /// Whoever reads the word of one end cannot write the other.
+    #[test]
+    fn a_payloads_own_end_has_the_word_of_that_end() {
+        let seal = AttemptAuthenticator::new([1; 32], JobId(0));
+        let read = |cause: &str, of| {
+            let word = seal.make_word(tag(), of).unwrap();
+            let text = format!("cause {cause}\nword {word}\nend cabcdefgh-1-0-1\n");
+            parse_ended(text.as_bytes(), tag(), &seal)
+        };
+        let done = AuthenticatedWordKind::Done;
+        let failed = AuthenticatedWordKind::Failed;
+        assert_eq!(read("code 0", done), Some(ExitCause::Code(0)));
+        assert_eq!(read("code 3", failed), Some(ExitCause::Code(3)));
+        assert_eq!(read("signal 11", failed), Some(ExitCause::Signal(11)));
+        for (cause, of) in [
+            ("code 0", failed),
+            ("code 0", AuthenticatedWordKind::Exit),
+            ("code 3", done),
+            ("terminated code 0", failed),
+            ("code", done),
+        ] {
+            assert_eq!(read(cause, of), None, "{cause} {of:?}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@
 #
 # usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
-# Parameters are cleared once they are read: they hold the words that `exit` and a `decision`
-# to close the gate carry, so that no payload can write them.
+# Parameters are cleared once they are read: they hold the words that `exit`, `ended` and a
+# `decision` to close the gate carry, so that no payload can write them.
 #
 # With `bell` its standard input is a socket: a line says that the gate was decided, and
 # a read ends by itself after the socket's own longest wait.
@@ -13,15 +13,18 @@
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
-#   ready     host, pid, start time, boot id, the batch system's number, its nodes if there are
-#             several (`n[1-3]`): it waits at the gate
+#   ready     host, pid, start time, boot id, the batch system's number and its name of this run, if
+#             it has one, its nodes if there are several (`n[1-3]`): it waits at the gate
 #   decision  `go` or `void`; made by ln, so exactly one wins
 #   begun     pid and start time of the payload, which leads its own session
 #   hosts     host, processors, site and rank of each component, if a job asks for it: a line for
 #             each of its nodes
+#   ended     under a batch system: how the payload ended, written before anything is waited for. It
+#             counts if the wrapper is gone and left no `exit`
 #   exit      how the payload ended
 #   trouble   why the site could not run it (then there is no `exit`)
-# Their modification times are the times of the events, by the site's clock.
+# Their modification times are the times of the events, by the site's clock. Under a batch system `live`
+# is written anew every ten seconds, as long as the wrapper is there.
 #
 # Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
 # Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
@@ -60,7 +63,7 @@ identity() {
 trouble() {
     printf 'why %s\nend %s\n' "$1" "$tag" > trouble
     printf 'cospan wrapper %s: %s\n' "$tag" "$1" >&2
-    call_off
+    quieten
     exit 74
 }
 
@@ -146,6 +149,28 @@ noted() {
 
 call_off() {
     [ -z "$timers" ] || kill $timers 2> /dev/null
+}
+
+# Ends all that runs beside the wrapper and is its own.
+quieten() {
+    call_off
+    [ -z "$heart" ] || kill "$heart" 2> /dev/null
+}
+
+# Under a batch system: writes for how long the machine has run, again and again. Whoever sees that
+# change knows that the wrapper is there, whatever the batch system says.
+beat() {
+    before=$!
+    trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
+    trap '' INT USR1 USR2 XCPU HUP
+    trap - TSTP CONT
+    while wrapper_lives; do
+        { read -r up word < /proc/uptime && printf '%s\n' "$up" > live; } 2> /dev/null
+        # Ended before it could hear it?
+        [ ! -e exit ] || exit
+        sleep 10 &
+        wait "$!"
+    done
 }
 
 # Ends all alarms, also that of the gate.
@@ -259,10 +284,12 @@ take() {
     # As the batch system writes it: what it means is said where it is told to payloads.
     case $nodes in *[,[]*) [ "${#nodes}" -le 2000 ] || nodes= ;; *) nodes= ;; esac
     case $nodes in *[!]A-Za-z0-9_.,[-]*) nodes= ;; esac
-    printf 'host %s\npid %s\nstart %s\nboot %s\n%s%send %s\n' \
-        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "${nodes:+nodes $nodes$nl}" \
-        "$tag" > ready \
+    case $run_name in *[!A-Za-z0-9]*) run_name= ;; esac
+    printf 'host %s\npid %s\nstart %s\nboot %s\n%s%s%send %s\n' \
+        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "${run_name:+run $run_name$nl}" \
+        "${nodes:+nodes $nodes$nl}" "$tag" > ready \
         || trouble "cannot write ready"
+    [ -z "$batch" ] || { beat & heart=$!; }
 }
 
 # Puts the hosts of list $1 (`n[1-3,07],m`) into $expanded, `+` in between, and their number into
@@ -338,7 +365,7 @@ decided() {
         esac
     done < decision
     [ -n "$complete" ] || return 1
-    [ "$verdict" = go ] || { call_off; exit 0; }
+    [ "$verdict" = go ] || { quieten; exit 0; }
 }
 
 # Whether a wait in `read` ends when its socket says so. A `read` that knows time-outs asks
@@ -481,7 +508,7 @@ clear_way() {
 # Writes how it ended, and ends. A full disk may be full for a moment only.
 finish() {
     trap '' TERM INT USR1 USR2 XCPU TSTP CONT HUP
-    call_off
+    quieten
     clock
     tries=60
     [ ! -e exit ] && [ ! -h exit ] || clear_way
@@ -494,9 +521,18 @@ finish() {
         clear_way
         sleep 1
     done
-    call_off
+    quieten
     exit 0
 }
+
+# Writes at once how the payload ended by itself. A node that never heard of its job may end the
+# wrapper while that tidies up: what has ended is not to be taken for lost, and run again.
+note_end() {
+    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] || return 0
+    word=$failed_word
+    [ "$status" -ne 0 ] || word=$done_word
+    printf 'cause %s\n%send %s\n' "$cause" "$word" "$tag" > ended
+} 2> /dev/null
 
 # A batch system signals all processes of a job, and this one may hear of it last: what was
 # killed must not look as if it had ended by itself.
@@ -613,6 +649,9 @@ attend() {
             break
         fi
     done
+    cause="code $status"
+    if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
+    [ -z "$batch" ] || note_end
     # Nothing of it outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
     since=$start mine=$attempt next='[!0-9]'
@@ -623,9 +662,7 @@ attend() {
     [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
         || trouble "the payload could not be started here"
-    cause="code $status"
     [ "$status" -ne 0 ] || keep_outputs
-    if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
     finish "${ending:+$ending }$cause"
 }
 
@@ -732,6 +769,7 @@ run() {
         complete=
         case $key in
         words) exit_word="word $a$nl" void_word=" $b" ;;
+        ended_words) done_word="word $a$nl" failed_word="word $b$nl" ;;
         hold_s) hold=$a ;;
         wall_s) wall=$a ;;
         grace_s) grace=$a ;;
@@ -780,9 +818,10 @@ main() {
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
+    run_name= heart= done_word= failed_word=
     case ${3-} in
     bell) bell=1 ;;
-    batch) batch=1 number=${SLURM_JOB_ID-} nodes=${SLURM_JOB_NODELIST-} ;;
+    batch) batch=1 number=${SLURM_JOB_ID-} run_name=${SLURM_JOB_SLUID-} nodes=${SLURM_JOB_NODELIST-} ;;
     esac
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
@@ -17,6 +18,7 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_attempt_processes};
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
+use cospan_sites::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{FilePlace, InspectedFile, Site};
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
@@ -62,6 +64,26 @@ fn free_cluster(confs: &Path, shared: &Path) -> (PathBuf, File) {
             }
         }
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Finds commands in a directory before those of this machine.
+#[derive(Debug)]
+struct CommandsFirst {
+    child: ChildProcessExecutor,
+    directory: PathBuf,
+}
+
+#[async_trait]
+impl CommandExecutor for CommandsFirst {
+    fn ends_overdue(&self) -> bool {
+        self.child.ends_overdue()
+    }
+
+    async fn run(&self, mut command: ExecCommand) -> Result<CommandOutput, ExecError> {
+        let path = format!("{}:/usr/bin:/bin", self.directory.display());
+        command.environment.insert("PATH".into(), path.into());
+        self.child.run(command).await
     }
 }
 
@@ -218,6 +240,24 @@ impl SlurmSiteFixture {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    pub fn slurm_conf(&self) -> String {
+        self.config
+            .slurm_conf
+            .as_ref()
+            .unwrap()
+            .display()
+            .to_string()
+    }
+
+    /// The site through commands of Slurm that lie in this directory, where it has them.
+    pub fn site_with_commands(&self, directory: &Path) -> Arc<dyn Site> {
+        let exec = CommandsFirst {
+            child: ChildProcessExecutor::with_process_environment(),
+            directory: directory.to_owned(),
+        };
+        Arc::new(SlurmSite::new(self.config.clone(), Arc::new(exec)).unwrap())
     }
 
     fn make(&self) -> SlurmSite {

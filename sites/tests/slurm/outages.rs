@@ -432,6 +432,54 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
     }
 }
 
+/// Called something else, it is known by its number alone, which was another's before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_a_killed_controller_gives_out_again_is_the_later_attempts() {
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
+    let site = &outage.site;
+    let mut filler = submit_request(attempt_tag(100), script_program("sleep 600"));
+    filler.resources = site.monitor().describe().await.unwrap().total;
+    site.queue().submit(&filler).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let started = Instant::now();
+    for round in 0.. {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the controller forgot nothing in {round} rounds"
+        );
+        // Slurm writes down at once what comes after a while, and only later what follows on that.
+        let [first, second] = [0, 1].map(|number| attempt_tag(2 * round + number));
+        let forgotten = site.queue().submit(&outage.payload(first)).await.unwrap();
+        outage.have("kill").await;
+        outage.have("up").await;
+        let given = site.queue().submit(&outage.payload(second)).await.unwrap();
+        if given.lrm_id != forgotten.lrm_id {
+            continue;
+        }
+        let job = format!("jobid={}", given.lrm_id);
+        for change in ["jobname=x", "comment=y"] {
+            outage.fixture.slurm(&["scontrol", "update", &job, change]);
+        }
+        let other = outage.fixture.reopened();
+        let seen = other.queue().status(&[first, second]).await.unwrap();
+        assert_eq!(seen.attempts[&first], AttemptObservation::Absent);
+        assert!(
+            matches!(seen.attempts[&second], AttemptObservation::Queued(_)),
+            "{seen:?}"
+        );
+        site.queue().cancel(first, None).await.unwrap();
+        site.queue().remove_attempt(first).await.unwrap();
+        let left = outage.fixture.slurm(&["squeue", "-h", "-o", "%i"]);
+        assert!(left.lines().any(|line| line == given.lrm_id.as_str()));
+        site.queue().cancel(second, None).await.unwrap();
+        let left = outage.fixture.slurm(&["squeue", "-h", "-o", "%i"]);
+        assert!(!left.lines().any(|line| line == given.lrm_id.as_str()));
+        return;
+    }
+}
+
 /// Whoever gets no answer asks again, and most of all that was asked is done in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_to_a_frozen_controller_run_once() {

@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::contract::PATIENCE;
 use cospan_sites::port::{ExitCause, GateState, GoDecision};
 use cospan_sites::wrapper::parameters::encode_go_for_site;
 use cospan_sites::wrapper::state_files;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
+use super::bench::{Bench, go, our_tag, script, seal, shells, with_each_shell};
 
 fn now_ms() -> u64 {
     SystemTime::now()
@@ -91,6 +92,26 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
         None,
         "it would be longer than any file"
     );
+}
+
+#[test]
+fn the_number_and_the_run_of_a_batch_job_stand_in_ready() {
+    let found = |run: &str| {
+        let mut shell = vec!["env".to_owned(), "SLURM_JOB_ID=5".to_owned()];
+        shell.push(format!("SLURM_JOB_SLUID={run}"));
+        shell.extend(shells().swap_remove(0));
+        let bench = Bench::new(shell);
+        let wrapper = bench.at_gate_with(&["batch"], &script("exit 0"));
+        let ready =
+            state_files::parse_ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
+        assert_eq!(bench.decide(GateState::Voided), GateState::Voided);
+        assert!(wrapper.wait().success());
+        assert_eq!(ready.job.as_deref(), Some("5"));
+        ready.run
+    };
+    assert_eq!(found("s8HSM").as_deref(), Some("s8HSM"));
+    assert_eq!(found(""), None, "an older Slurm");
+    assert_eq!(found("s\nend x"), None);
 }
 
 #[test]
@@ -217,5 +238,86 @@ fn a_job_that_was_suspended_ends_at_its_wall_time_all_the_same() {
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::WallTime));
         assert!(bench.ran_hundredths() >= 350, "{}", bench.ran_hundredths());
+    }
+}
+
+/// A node may end it meanwhile.
+#[test]
+fn a_payloads_own_end_is_written_before_anything_is_waited_for() {
+    with_each_shell(|bench| {
+        for (text, cause) in [
+            ("exit 0", ExitCause::Code(0)),
+            ("exit 3", ExitCause::Code(3)),
+            ("kill -SEGV $$", ExitCause::Signal(11)),
+        ] {
+            let wrapper = bench.at_gate_with(&["batch"], &script(text));
+            assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+            bench.await_file("ended", |bytes| {
+                state_files::parse_ended(bytes, our_tag(), &seal()) == Some(cause.clone())
+            });
+            wrapper.signal(Signal::KILL);
+            assert!(!wrapper.wait().success());
+            assert_eq!(bench.exit(), None, "{text}");
+            bench.clear();
+        }
+    });
+}
+
+#[test]
+fn what_was_told_to_end_has_no_end_of_its_own() {
+    with_each_shell(|bench| {
+        let wrapper =
+            bench.at_gate_with(&["batch"], &script("trap 'exit 0' TERM; sleep 100 & wait"));
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        payload(bench);
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Terminated));
+        assert!(!bench.path("ended").exists());
+    });
+}
+
+/// At the gate and while its payload runs; and nothing of that outlives it.
+#[test]
+fn a_wrapper_shows_that_it_is_there_until_it_ends() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("exec sleep 100"));
+        let sign = || fs::read_to_string(bench.path("live")).unwrap_or_default();
+        let mut seen = String::new();
+        let mut await_sign = || {
+            bench.await_file("live", |bytes| {
+                bytes.ends_with(b"\n") && bytes != seen.as_bytes()
+            });
+            seen = sign();
+        };
+        await_sign();
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        payload(bench);
+        await_sign();
+        let group = wrapper.id();
+        wrapper.signal(Signal::TERM);
+        assert!(wrapper.wait().success());
+        await_end_of_group(group);
+    });
+}
+
+/// Somebody who ends a wrapper ends no more than that.
+#[test]
+fn a_wrapper_that_is_killed_shows_no_more_that_it_is_there() {
+    with_each_shell(|bench| {
+        let wrapper = bench.at_gate_with(&["batch"], &script("exit 0"));
+        let group = wrapper.id();
+        wrapper.signal(Signal::KILL);
+        assert!(!wrapper.wait().success());
+        await_end_of_group(group);
+    });
+}
+
+fn await_end_of_group(group: u32) {
+    let group = Pid::from_raw(group.try_into().unwrap()).unwrap();
+    let started = Instant::now();
+    while test_kill_process_group(group).is_ok() {
+        assert!(started.elapsed() < PATIENCE, "something goes on");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
