@@ -13,8 +13,8 @@ mod names;
 mod placed_files;
 #[path = "tidy/printed_text.rs"]
 mod printed_text;
-#[path = "tidy/site_kinds.rs"]
-mod site_kinds;
+#[path = "tidy/seams.rs"]
+mod seams;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,7 +65,7 @@ const PANICS: [(&str, &str, &str); 3] = [
         "a loop that ends by returning",
     ),
     (
-        "domain/src/planted_bugs.rs",
+        "domain/src/poisoned_job.rs",
         "assert!(",
         "a planted panic, in chaos builds only",
     ),

@@ -1,13 +1,17 @@
 //! The address of each actor. Addresses change with every rebuild, so nobody may keep one.
+//!
+//! Whoever sends an actor a message names its type. A request to look names only its id, so that the
+//! actors below can make it of those above.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::prelude::SendError;
-use actix::{Actor, Addr, Handler, Message};
-use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
+use actix::{Actor, Addr, Context, Handler, Message};
+
+use crate::supervision::{ActorId, ActorKind};
 
 /// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
@@ -40,43 +44,34 @@ impl DirtyFlag {
     }
 }
 
+/// An actor that others look up.
+pub trait RegisteredActor: Actor<Context = Context<Self>> + Handler<LookAgain> {
+    /// The key that tells such an actor from the others; `()` if there is but one.
+    type Key: Clone + Send + 'static;
+
+    /// The name of the actor with this key.
+    fn actor_id(key: &Self::Key) -> ActorId;
+}
+
 /// The entry of one actor: its address and its dirty bit.
-pub struct RegisteredActor<A: Actor> {
+struct RegistryEntry<A: RegisteredActor> {
+    key: A::Key,
     addr: Addr<A>,
     dirty: DirtyFlag,
 }
 
-impl<A: Actor> Clone for RegisteredActor<A> {
-    fn clone(&self) -> Self {
-        Self {
-            addr: self.addr.clone(),
-            dirty: self.dirty.clone(),
-        }
-    }
+/// An entry of whatever actor.
+trait AnyRegistryEntry: Any + Send {
+    /// Asks the actor to look, unless it is to look already. Must be called on the control arbiter.
+    fn request_look(&self);
 }
 
-impl<A> RegisteredActor<A>
-where
-    A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
-{
-    /// Makes the entry of a new life.
-    pub fn new(addr: Addr<A>, dirty: DirtyFlag) -> Self {
-        Self { addr, dirty }
-    }
-
-    /// The actor's address in this life.
-    pub fn addr(&self) -> &Addr<A> {
-        &self.addr
-    }
-
-    /// Asks the actor to look, unless it is to look already. Must be called on the control arbiter.
-    pub fn request_look(&self) {
+impl<A: RegisteredActor> AnyRegistryEntry for RegistryEntry<A> {
+    fn request_look(&self) {
         if !self.dirty.mark_dirty() {
             return;
         }
-        if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
-            && !is_planted(PlantedBug::DropLook)
-        {
+        if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain) {
             // Later callers find the bit set and send nothing, so this call waits for room. The bit
             // allows one such wait an actor.
             let send = self.addr.send(look);
@@ -88,39 +83,57 @@ where
     }
 }
 
-/// The entries of one kind of actor, by key.
-pub struct ActorDirectory<K, A: Actor>(Mutex<BTreeMap<K, RegisteredActor<A>>>);
-
-impl<K, A: Actor> Default for ActorDirectory<K, A> {
-    fn default() -> Self {
-        Self(Mutex::new(BTreeMap::new()))
+impl dyn AnyRegistryEntry {
+    fn of_actor<A: RegisteredActor>(&self) -> Option<&RegistryEntry<A>> {
+        (self as &dyn Any).downcast_ref()
     }
 }
 
-impl<K, A> ActorDirectory<K, A>
-where
-    K: Ord + Clone,
-    A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
-{
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, RegisteredActor<A>>> {
+type RegistryEntries = BTreeMap<ActorId, Box<dyn AnyRegistryEntry>>;
+
+/// The entries of all actors that others look up.
+#[derive(Default)]
+pub struct ActorRegistry(Mutex<BTreeMap<ActorKind, RegistryEntries>>);
+
+impl ActorRegistry {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ActorKind, RegistryEntries>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters an actor's new life.
-    pub fn register_actor(&self, key: K, entry: RegisteredActor<A>) {
-        self.lock().insert(key, entry);
+    /// Calls `visit` with the entry of an actor, if there is one, of this life or the last.
+    fn visit_entry<A: RegisteredActor, R>(
+        &self,
+        key: &A::Key,
+        visit: impl FnOnce(&RegistryEntry<A>) -> R,
+    ) -> Option<R> {
+        let id = A::actor_id(key);
+        let kinds = self.lock();
+        kinds.get(&id.kind())?.get(&id)?.of_actor::<A>().map(visit)
+    }
+
+    /// Starts an actor's new life, and enters it.
+    pub fn start_and_enter<A: RegisteredActor>(
+        &self,
+        key: A::Key,
+        make: impl FnOnce(DirtyFlag) -> A,
+    ) {
+        let id = A::actor_id(&key);
+        let dirty = DirtyFlag::default();
+        let addr = make(dirty.clone()).start();
+        let entry = Box::new(RegistryEntry { key, addr, dirty });
+        self.lock().entry(id.kind()).or_default().insert(id, entry);
     }
 
     /// Removes an actor whose work is done.
-    pub fn remove_actor(&self, key: &K) {
-        self.lock().remove(key);
+    pub fn remove_actor(&self, id: &ActorId) {
+        if let Some(entries) = self.lock().get_mut(&id.kind()) {
+            entries.remove(id);
+        }
     }
 
     /// The actor's address, if it lives.
-    pub fn addr(&self, key: &K) -> Option<Addr<A>> {
-        self.lock()
-            .get(key)
-            .map(|entry| entry.addr.clone())
+    pub fn addr<A: RegisteredActor>(&self, key: &A::Key) -> Option<Addr<A>> {
+        self.visit_entry(key, |entry: &RegistryEntry<A>| entry.addr.clone())
             .filter(Addr::connected)
     }
 
@@ -130,74 +143,63 @@ where
     /// # Errors
     ///
     /// The message was not delivered.
-    pub fn send_bounded<M>(&self, key: &K, message: M) -> Result<(), SendError<M>>
+    pub fn send_bounded<A, M>(&self, key: &A::Key, message: M) -> Result<(), SendError<M>>
     where
-        A: Handler<M>,
+        A: RegisteredActor + Handler<M>,
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        match self.lock().get(key) {
+        let id = A::actor_id(key);
+        let kinds = self.lock();
+        let entry = kinds.get(&id.kind()).and_then(|entries| entries.get(&id));
+        match entry.and_then(|entry| entry.of_actor::<A>()) {
             Some(entry) => entry.addr.try_send(message),
             None => Err(SendError::Closed(message)),
         }
     }
 
-    /// Calls `visit` with each living actor, in order of their keys.
-    pub fn for_each_actor(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
-        for (key, entry) in self
-            .lock()
-            .iter()
-            .filter(|(_, entry)| entry.addr.connected())
-        {
-            visit(key, &entry.addr);
+    /// Calls `visit` with each living actor of one kind, in order of their keys. `visit` must not
+    /// look up actors itself.
+    pub fn for_each_actor<A: RegisteredActor>(
+        &self,
+        kind: ActorKind,
+        mut visit: impl FnMut(&A::Key, &Addr<A>),
+    ) {
+        let kinds = self.lock();
+        let entries = kinds.get(&kind).into_iter().flat_map(BTreeMap::values);
+        for entry in entries.filter_map(|entry| entry.of_actor::<A>()) {
+            if entry.addr.connected() {
+                visit(&entry.key, &entry.addr);
+            }
         }
     }
 
-    /// The keys of all entries.
-    pub fn keys(&self) -> Vec<K> {
-        self.lock().keys().cloned().collect()
+    /// Lists the entries of one kind of actor.
+    pub fn ids(&self, kind: ActorKind) -> Vec<ActorId> {
+        let kinds = self.lock();
+        let entries = kinds.get(&kind).into_iter().flat_map(BTreeMap::keys);
+        entries.cloned().collect()
     }
 
     /// Returns true if there is an entry, of this life or the last.
-    pub fn contains(&self, key: &K) -> bool {
-        self.lock().contains_key(key)
+    pub fn contains(&self, id: &ActorId) -> bool {
+        let kinds = self.lock();
+        kinds
+            .get(&id.kind())
+            .is_some_and(|entries| entries.contains_key(id))
     }
 
     /// Asks one actor to look.
-    pub fn request_look_of(&self, key: &K) {
-        if let Some(entry) = self.lock().get(key) {
+    pub fn request_look_of(&self, id: &ActorId) {
+        if let Some(entry) = self.lock().get(&id.kind()).and_then(|all| all.get(id)) {
             entry.request_look();
         }
     }
 
-    /// Asks all actors to look.
-    pub fn request_look_of_all(&self) {
-        self.lock().values().for_each(RegisteredActor::request_look);
+    /// Asks all actors of one kind to look.
+    pub fn request_look_of_all(&self, kind: ActorKind) {
+        let kinds = self.lock();
+        let entries = kinds.get(&kind).into_iter().flat_map(BTreeMap::values);
+        entries.for_each(|entry| entry.request_look());
     }
-
-    /// The number of entries.
-    pub fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    /// Returns true if there are no entries.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// The entries of all actors that others look up.
-#[derive(Default)]
-pub struct ActorRegistry {
-    pub jobs: ActorDirectory<JobId, crate::job::JobActor>,
-    /// Site actors.
-    pub clusters: ActorDirectory<SiteName, crate::site::ClusterActor>,
-    pub transfers: ActorDirectory<(Digest, SiteName), crate::transfer::TransferActor>,
-    pub intake: ActorDirectory<(), crate::intake::Intake>,
-    /// The catalogue actor.
-    pub information: ActorDirectory<(), crate::catalogue::InformationActor>,
-    pub data_manager: ActorDirectory<(), crate::transfer::DataManager>,
-    pub co_allocator: ActorDirectory<(), crate::coallocator::CoAllocator>,
-    pub claimer: ActorDirectory<(), crate::claimer::Claimer>,
-    pub notifier: ActorDirectory<(), crate::notifier::Notifier>,
 }

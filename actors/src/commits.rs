@@ -2,28 +2,17 @@
 //! itself which changes those are.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::ids::{Digest, JobId, Seq, SiteName};
+use cospan_domain::ids::Seq;
+use tokio::sync::broadcast;
 
-use crate::actor_context::{SharedState, lock};
 use crate::chaos;
-use crate::journal::JournalChange;
-use crate::{claimer, coallocator, job, notifier, site, transfer};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 
 /// Asks the actors of one folder to look, if a change concerns them.
-type CommitFollower = fn(&SharedState, &JournalChange);
-
-/// The followers, a line for each folder. The co-allocator is the last: it looks only if somebody waits for a
-/// change, which others may note.
-const FOLLOWERS: [CommitFollower; 6] = [
-    job::follow_commit,
-    claimer::follow_commit,
-    notifier::follow_commit,
-    transfer::follow_commit,
-    site::follow_commit,
-    coallocator::follow_commit,
-];
+pub(crate) type CommitFollower = Box<dyn Fn(&SharedState, &JournalChange) + Send>;
 
 /// A committed change with its position, as followers receive it.
 #[derive(Debug, Clone)]
@@ -34,49 +23,68 @@ pub struct CommittedChange {
     pub change: Arc<JournalChange>,
 }
 
-/// Sets of things to look at again, coalesced.
-#[derive(Debug, Default)]
-pub struct ChangedObjectSets {
-    pub(crate) jobs: Mutex<BTreeSet<JobId>>,
-    pub(crate) copies: Mutex<BTreeSet<(Digest, SiteName)>>,
-    pub(crate) claims: Mutex<BTreeSet<JobId>>,
-    pub(crate) promised: Mutex<BTreeSet<JobId>>,
+/// The stream of committed changes, for whoever follows it from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct CommitStream(broadcast::Sender<CommittedChange>);
+
+/// A set of things that an actor is to look at again, coalesced.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangedObjects<K>(Arc<Mutex<BTreeSet<K>>>);
+
+impl CommitStream {
+    /// Committed changes kept for a slow follower.
+    const BOUND: usize = 16_384;
+
+    pub(crate) fn new() -> Self {
+        Self(broadcast::channel(Self::BOUND).0)
+    }
+
+    /// Follows committed changes from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
+        self.0.subscribe()
+    }
 }
 
-impl ChangedObjectSets {
-    /// Takes the jobs whose place in the placement queues may have changed.
-    pub fn take_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.jobs))
+impl<K> Default for ChangedObjects<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Ord> ChangedObjects<K> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<K>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the copies whose need may have changed.
-    pub fn take_copies(&self) -> BTreeSet<(Digest, SiteName)> {
-        std::mem::take(&mut lock(&self.copies))
+    /// Notes things that may have changed.
+    pub(crate) fn note(&self, changed: impl IntoIterator<Item = K>) {
+        self.lock().extend(changed);
     }
 
-    /// Takes the jobs whose place in the claiming queue may have changed.
-    pub fn take_claiming_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.claims))
-    }
-
-    /// Takes the jobs whose reserved start may be brought forward, or may no longer.
-    pub fn take_reschedulable_jobs(&self) -> BTreeSet<JobId> {
-        std::mem::take(&mut lock(&self.promised))
+    /// Takes all of them.
+    pub(crate) fn take(&self) -> BTreeSet<K> {
+        std::mem::take(&mut self.lock())
     }
 }
 
 /// Has everybody follow one committed change.
-pub(crate) fn publish_commit(shared: &SharedState, seq: Seq, change: JournalChange) {
+pub(crate) fn publish_commit(
+    shared: &SharedState,
+    followers: &[CommitFollower],
+    stream: &CommitStream,
+    seq: Seq,
+    change: JournalChange,
+) {
     chaos::note_jobs_in_flight(|| {
         let view = shared.view.load();
         view.jobs.values().filter(|job| !job.is_final()).count()
     });
-    for follow_commit in FOLLOWERS {
+    for follow_commit in followers {
         follow_commit(shared, &change);
     }
-    if shared.stream.receiver_count() > 0 {
+    if stream.0.receiver_count() > 0 {
         let change = Arc::new(change);
         // The last follower may have left since.
-        let _ = shared.stream.send(CommittedChange { seq, change });
+        let _ = stream.0.send(CommittedChange { seq, change });
     }
 }

@@ -10,7 +10,8 @@ use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
 use prometheus::IntGauge;
 
-use crate::actor_context::SharedState;
+use crate::committed::CommittedView;
+use crate::watched_state::PublishedState;
 
 /// The longest time for which a deduction stands that is neither committed nor dropped.
 pub(crate) const LEASE: DurationMs = DurationMs(5_000);
@@ -51,7 +52,8 @@ impl Drop for LockedLedgers<'_> {
 
 /// A life of an actor that makes plans: when it is dropped, its deductions end.
 pub(crate) struct DeductionHolder {
-    shared: Arc<SharedState>,
+    deductions: Arc<Deductions>,
+    view: Arc<PublishedState<CommittedView>>,
     holder: PlannerLife,
 }
 
@@ -85,6 +87,15 @@ impl Deductions {
         self.lock_ledgers().end_expired(now);
     }
 
+    /// Lists what is deducted from sites and owned by no job: there must be nothing. A deduction
+    /// that ended just now is no fault.
+    pub fn find_leaks(&self, view: &CommittedView, now: Timestamp) -> Vec<LeakedDeduction> {
+        self.lock_ledgers()
+            .find_leaks(now - LEASE, |key: &DeductionKey| {
+                view.jobs.get(&key.job).is_some_and(|job| !job.is_final())
+            })
+    }
+
     /// The number of plans that are neither committed nor dropped.
     pub fn open_plan_count(&self) -> usize {
         self.lock_ledgers().len()
@@ -92,20 +103,26 @@ impl Deductions {
 }
 
 impl DeductionHolder {
-    pub(crate) fn new(shared: Arc<SharedState>) -> Self {
-        let holder = shared.deductions.lock_ledgers().register_holder();
-        Self { shared, holder }
+    pub(crate) fn new(
+        deductions: Arc<Deductions>,
+        view: Arc<PublishedState<CommittedView>>,
+    ) -> Self {
+        let holder = deductions.lock_ledgers().register_holder();
+        Self {
+            deductions,
+            view,
+            holder,
+        }
     }
 
     /// Opens a plan for this job: until it ends, sites may deduct for it.
     pub(crate) fn open_plan(&self, job: JobId, until: Timestamp) -> DeductionKey {
-        let view = self.shared.view.load();
+        let view = self.view.load();
         let round = view
             .jobs
             .get(&job)
             .map_or_else(Default::default, |job| job.round);
-        self.shared
-            .deductions
+        self.deductions
             .lock_ledgers()
             .open_plan(job, round, self.holder, until)
     }
@@ -118,7 +135,7 @@ impl DeductionHolder {
         uses: impl Iterator<Item = (SiteName, DeductedAmounts)>,
     ) -> DeductionKey {
         let key = self.open_plan(job, now + LEASE);
-        let mut ledgers = self.shared.deductions.lock_ledgers();
+        let mut ledgers = self.deductions.lock_ledgers();
         for (site, deducted) in uses {
             let at = ledgers.ledger_number(&site);
             ledgers.deduct_more(&key, at, deducted);
@@ -129,15 +146,14 @@ impl DeductionHolder {
     /// Ends the plan of a job that has decided, or changed; returns true if anything was deducted
     /// for it.
     pub(crate) fn end_plan_of_job(&self, job: JobId) -> bool {
-        self.shared
-            .deductions
+        self.deductions
             .lock_ledgers()
             .end_plans_of_job(job, self.holder)
     }
 
     /// Lists the jobs of which a plan of this life lasted too long.
     pub(crate) fn take_expired_jobs(&self, now: Timestamp) -> Vec<JobId> {
-        let mut ledgers = self.shared.deductions.lock_ledgers();
+        let mut ledgers = self.deductions.lock_ledgers();
         ledgers.end_expired(now);
         ledgers
             .take_lapsed_plans(self.holder)
@@ -149,23 +165,8 @@ impl DeductionHolder {
 
 impl Drop for DeductionHolder {
     fn drop(&mut self) {
-        self.shared
-            .deductions
-            .lock_ledgers()
-            .end_plans_of_holder(self.holder);
-    }
-}
-
-impl SharedState {
-    /// Lists what is deducted from sites and owned by no job: there must be nothing. A deduction
-    /// that ended just now is no fault.
-    pub fn deduction_leaks(&self) -> Vec<LeakedDeduction> {
-        let view = self.view.load();
-        let now = self.clock.now();
         self.deductions
             .lock_ledgers()
-            .find_leaks(now - LEASE, |key: &DeductionKey| {
-                view.jobs.get(&key.job).is_some_and(|job| !job.is_final())
-            })
+            .end_plans_of_holder(self.holder);
     }
 }

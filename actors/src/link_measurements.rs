@@ -1,7 +1,7 @@
 //! The bandwidths of links between sites and their latencies: as measured, else as configured.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::placement::{SiteLink, SiteNetwork};
@@ -9,8 +9,9 @@ use cospan_domain::transfer::measured_bandwidth::{MeasuredBandwidth, TransferRat
 use cospan_domain::transfer::measured_latency::{MeasuredLatency, SiteLatencies};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
 
-use crate::actor_context::SharedState;
 use crate::actor_settings::ActorSettings;
+use crate::clock::Clock;
+use crate::metrics::ControlPlaneMetrics;
 
 type SitePair = (SiteName, SiteName);
 
@@ -37,7 +38,7 @@ pub struct LinkFigures {
 
 /// Every link, and the network that policies look at. The network follows each measurement when
 /// that is made, since there are as many links as sites squared.
-pub(crate) struct LinkTable {
+struct LinkTable {
     settings: Arc<ActorSettings>,
     rates: TransferRates,
     latencies: SiteLatencies,
@@ -50,7 +51,7 @@ pub(crate) struct LinkTable {
 
 impl LinkTable {
     /// Makes the table as configured.
-    pub(crate) fn new(settings: Arc<ActorSettings>) -> Self {
+    fn new(settings: Arc<ActorSettings>) -> Self {
         let network = &settings.network;
         let links = settings
             .links
@@ -153,9 +154,31 @@ impl LinkTable {
     }
 }
 
-impl SharedState {
+/// Knowledge of the links, for all who plan by it or add to it.
+pub struct LinkMeasurements {
+    table: Mutex<LinkTable>,
+    settings: Arc<ActorSettings>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<ControlPlaneMetrics>,
+}
+
+impl LinkMeasurements {
+    /// Begins with the links as configured.
+    pub(crate) fn new(
+        settings: Arc<ActorSettings>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<ControlPlaneMetrics>,
+    ) -> Self {
+        Self {
+            table: Mutex::new(LinkTable::new(settings.clone())),
+            settings,
+            clock,
+            metrics,
+        }
+    }
+
     fn lock_links(&self) -> MutexGuard<'_, LinkTable> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the bandwidth of a link; `None` if there is none.
@@ -169,46 +192,38 @@ impl SharedState {
             .link_figures((from.clone(), to.clone()), self.clock.now())
     }
 
-    /// Lists all links that end at a site, by where they begin.
-    pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkFigures> {
-        self.sites
-            .keys()
-            .filter_map(|from| self.known_link(from, to))
-            .collect()
-    }
-
     /// The links as policies look at them.
     pub(crate) fn network(&self) -> Arc<SiteNetwork> {
         self.lock_links().current_network(self.clock.now())
     }
 
-    /// Records a transfer over a link, by the bytes that it moved in this time.
+    /// Records a transfer over a link, by the bytes that it moved in this time. Returns true if jobs
+    /// may be placed by a new bandwidth.
     pub(crate) fn record_transfer(
         &self,
         pair: SitePair,
         moved: Bytes,
         time: DurationMs,
         now: Timestamp,
-    ) {
+    ) -> bool {
         if !self.settings.links.contains_key(&pair) {
-            return;
+            return false;
         }
         let mut links = self.lock_links();
         if !links.rates.add_transfer(pair.clone(), moved, time, now) {
-            return;
+            return false;
         }
         links.update_link(pair.clone(), now);
         drop(links);
         let Some(bandwidth) = self.link_bandwidth(&pair.0, &pair.1) else {
-            return;
+            return false;
         };
         let gauge = &self.metrics.link_bandwidth;
         let bytes = i64::try_from(bandwidth.0 / 8).unwrap_or(i64::MAX);
         gauge
             .with_label_values(&[pair.0.as_str(), pair.1.as_str()])
             .set(bytes);
-        // Jobs may be placed by the new bandwidth.
-        self.actors.co_allocator.request_look_of(&());
+        true
     }
 
     /// Records the round trip of a message over a link. No actor is asked to look: no job can be

@@ -18,7 +18,7 @@ use cospan_domain::site::isolation::IsolationDetector;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{AttemptObservation, SiteDescription};
 
-use crate::site::AwaitedInspections;
+use crate::awaited_inspections::AwaitedInspections;
 
 /// The latest knowledge of one site.
 #[derive(Debug, Clone)]
@@ -149,6 +149,8 @@ pub struct LiveState {
     isolation: Mutex<IsolationDetector>,
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
+    /// True while jobs could start earlier than reserved.
+    earlier_wanted: AtomicBool,
     doubted_at: Mutex<Option<Timestamp>>,
     /// The number of changes of something that bids depend on.
     changes: AtomicU64,
@@ -195,6 +197,7 @@ impl LiveState {
             progress: Mutex::default(),
             isolation: Mutex::new(isolation),
             wanted: AtomicBool::new(false),
+            earlier_wanted: AtomicBool::new(false),
             doubted_at: Mutex::default(),
             changes: AtomicU64::new(0),
             fresh_wanted: Mutex::default(),
@@ -381,9 +384,19 @@ impl LiveState {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Returns true if anybody waits for placement.
+    /// Returns true if anybody waits for placement, or for an earlier start.
     pub fn is_placement_awaited(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+        self.wanted.load(Ordering::Acquire) || self.is_earlier_start_awaited()
+    }
+
+    /// Returns true if a job could start earlier than reserved.
+    pub fn is_earlier_start_awaited(&self) -> bool {
+        self.earlier_wanted.load(Ordering::Acquire)
+    }
+
+    /// Notes whether a job could start earlier than reserved; returns true if that changed.
+    pub fn set_earlier_start_awaited(&self, wanted: bool) -> bool {
+        self.earlier_wanted.swap(wanted, Ordering::AcqRel) != wanted
     }
 
     /// Notes whether anybody waits for placement; returns true if that changed.

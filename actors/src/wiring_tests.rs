@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cospan_domain::ids::JobId;
 
+use crate::supervision::ActorId;
 use crate::transfer::testing::{MemoryWorld, content, run_paused};
 
 #[test]
@@ -16,9 +17,9 @@ fn what_is_under_way_at_a_start_is_taken_up_a_few_jobs_at_a_time() {
         }
         let world = world.restart_with_all_actors().await;
         let taken_up = || {
-            let jobs = &world.shared.actors.jobs;
+            let actors = &world.shared.actors;
             (1..=JOBS)
-                .filter(|id| jobs.contains(&JobId(*id)))
+                .filter(|id| actors.contains(&ActorId::Job(JobId(*id))))
                 .collect::<Vec<_>>()
         };
         for count in [64, 128, JOBS] {

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use cospan_chaos_tests::bugs::source_edits::PlantedBug;
+use cospan_chaos_tests::bugs::{self, BugHunt};
 use cospan_chaos_tests::command::bench::run_bench;
 use cospan_chaos_tests::command::deaths_command::{self, DeathsArgs};
 use cospan_chaos_tests::command::run_command::{self, SeedsArgs};
-use cospan_chaos_tests::{bugs, differ, faults, kills, parallel, points, power, shared_points};
-use cospan_domain::planted_bugs::{PlantedBug, RARE};
+use cospan_chaos_tests::{differ, faults, kills, parallel, points, power, shared_points};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -132,25 +133,28 @@ Examples:
         #[arg(long, default_value_t = 8)]
         at_once: usize,
     },
-    /// Plant bugs, one after the other, and count the seeds until an oracle finds each
-    /// (this program must be a chaos build itself)
+    /// Plant bugs, and count the seeds until an oracle finds each
+    #[command(after_help = "\
+All bugs of chaos-tests/planted-bugs.txt are put into a copy of the sources that this program was built
+from, which is then built as this program was, beside it. A bug is found by the first seed that breaks a
+rule with it and none without.
+
+Exit code 1 if a bug was not found.
+
+Examples:
+  cospan-chaos bugs
+  cospan-chaos bugs --only Preempt --most 50")]
     Bugs {
-        /// Only those whose name contains this
-        #[arg(long, default_value = "")]
+        /// Only those whose name contains this [default: all but the rare ones]
+        #[arg(long, default_value = "", hide_default_value = true)]
         only: String,
-        /// Only so many of them
-        #[arg(long, default_value_t = 1_000)]
-        pick: usize,
-        /// Choice of the bugs that come first: any number, such as that of the day
-        #[arg(long, default_value_t = 0)]
-        rotation: usize,
         /// The first seed
         #[arg(long, default_value_t = 1)]
         first: u64,
         /// Seeds for each bug at most
         #[arg(long, default_value_t = 1_000)]
         most: u64,
-        /// Print a table for the book
+        /// Print a table of all of them for the book
         #[arg(long)]
         markdown: bool,
     },
@@ -262,24 +266,18 @@ fn run(cli: &ChaosCli) -> Result<bool> {
         }
         ChaosSubcommand::Bugs {
             ref only,
-            pick,
-            rotation,
             first,
             most,
             markdown,
         } => {
-            let all = PlantedBug::ALL.into_iter().filter(|bug| {
-                let shows = markdown || !only.is_empty() || !RARE.contains(bug);
-                shows && format!("{bug:?}").contains(only.as_str())
+            let list = bugs::list_bugs()?;
+            let all = list.bugs.iter().filter(|bug| {
+                let shows = markdown || !only.is_empty() || !bug.is_rare;
+                shows && bug.name.contains(only.as_str())
             });
-            let mut chosen: Vec<PlantedBug> = all.collect();
-            let count = chosen.len().max(1);
-            chosen.rotate_left(rotation * pick % count);
-            chosen.truncate(pick);
-            bugs::hunt_all(
+            let chosen: Vec<PlantedBug> = all.cloned().collect();
+            BugHunt::build(&list, first..first + most, markdown)?.hunt_all(
                 &chosen,
-                first..first + most,
-                markdown,
                 &print_line,
                 &print_progress,
             )

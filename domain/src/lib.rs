@@ -20,7 +20,7 @@ pub mod machine;
 pub mod parameters;
 pub mod placed;
 pub mod placement;
-pub mod planted_bugs;
+pub mod poisoned_job;
 pub mod queue;
 pub mod reservation;
 pub mod resources;

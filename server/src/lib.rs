@@ -13,4 +13,5 @@ pub mod signals;
 pub mod site_connection;
 pub mod site_kinds;
 pub mod site_roots;
+pub mod store_engines;
 pub mod uploads;

@@ -10,6 +10,7 @@ use cospan_sites::root_place::{self, RootPlaceState, UnfitRootError};
 use crate::config::Config;
 use crate::config::sections::Site;
 use crate::site_connection;
+use crate::store_engines;
 
 /// An invalid root.
 #[derive(Debug)]
@@ -97,11 +98,9 @@ impl InvalidSiteRoot {
 /// bears its mark, keeps its root.
 pub fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
-    let store = data.join(&config.store.directory);
-    let kept = [
-        root_place::resolve_existing(&data),
-        root_place::resolve_existing(&store),
-    ];
+    let mut kept = vec![root_place::resolve_existing(&data)];
+    let store = store_engines::store_directory(&config.store, &data);
+    kept.extend(store.map(|store| root_place::resolve_existing(&store)));
     let mut before: Vec<(&Site, PathBuf, bool)> = Vec::new();
     let mut all = Vec::new();
     for site in &config.site {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use actix::System;
 use anyhow::{Result, anyhow};
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::Clock;
@@ -16,10 +15,9 @@ use cospan_actors::journal::view_of_records;
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
 use cospan_actors::supervision::ActorKind;
-use cospan_actors::wiring::{report_channel, start_control_plane};
+use cospan_actors::wiring::{ControlPlaneParts, report_channel, start_control_plane};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::port::StoreError;
@@ -31,7 +29,7 @@ use super::actor_lives::{self, ActorLives, RecordedActorEvent};
 use super::call_faults::CallFaultModel;
 use super::clock::{WorldClock, count_runtime_rest};
 use super::fault_kinds::FaultKind;
-use super::journal::{EarlyAckStore, KillableJournal, SimulatedDisk, StoreDisk};
+use super::journal::{KillableJournal, SimulatedDisk, StoreDisk};
 use super::journal_hash::EventHash;
 use super::kill_switch::{KillPoint, KillSwitch};
 use super::panics::{self, PanicRates};
@@ -352,23 +350,14 @@ fn open_control_plane(
     let mut loader = RecordLoader::default();
     let mut damage = None;
     let instance = InstanceId::from_random(plan.seed);
-    let heard = if is_planted(PlantedBug::SkipSync) {
-        Arc::new(|_| {})
-    } else {
-        sink.clone()
-    };
     let is_full = environment.call_faults.is_disk_full(plan.begins);
     let opened = environment
         .disk
-        .open(is_full, instance, heard, &mut |stored| {
+        .open(is_full, instance, sink.clone(), &mut |stored| {
             if damage.is_none() {
                 damage = loader.take_stored_value(stored).err();
             }
         })?;
-    let hasty = is_planted(PlantedBug::SkipSync)
-        .then(|| EarlyAckStore::from_disk(&environment.disk, instance, sink.clone()))
-        .transpose()?
-        .flatten();
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
@@ -384,14 +373,13 @@ fn open_control_plane(
         store: environment.disk.clone(),
         broken: AtomicBool::new(false),
         keeps_archive: environment.keeps_archive,
-        hasty,
     });
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let fatal = kill_switch.clone();
     let registry = prometheus::Registry::new();
     let lives = environment.lives.clone();
     let true_clock = clock.clone();
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: environment.settings.clone(),

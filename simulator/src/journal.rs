@@ -96,33 +96,6 @@ pub(super) struct SimulatedDisk {
     /// True once the disk takes no more records.
     pub(super) broken: AtomicBool,
     pub(super) keeps_archive: bool,
-    /// Takes and acknowledges every unit at once: a planted bug.
-    pub(super) hasty: Option<EarlyAckStore>,
-}
-
-/// The units that were written, whether or not they are on the disk. They are gone when the machine
-/// stops.
-pub(super) struct EarlyAckStore {
-    journal: Arc<dyn Journal>,
-    epoch: Epoch,
-}
-
-impl EarlyAckStore {
-    /// Starts with what is on the disk now.
-    pub(super) fn from_disk(
-        disk: &StoreDisk,
-        instance: InstanceId,
-        sink: CommitReportSink,
-    ) -> Result<Option<Self>, StoreError> {
-        let StoreDisk::Memory(disk) = disk else {
-            return Ok(None);
-        };
-        let opened = memory::open(&disk.copy(), instance, sink)?;
-        Ok(Some(Self {
-            journal: opened.journal,
-            epoch: opened.epoch,
-        }))
-    }
 }
 
 /// Units that are written and not yet on the disk.
@@ -297,9 +270,6 @@ impl Journal for KillableJournal {
             }
             return;
         }
-        if let Some(hasty) = &disk.hasty {
-            hasty.journal.append(hasty.epoch, token, unit.clone());
-        }
         if disk.broken.load(Ordering::Relaxed) {
             return;
         }
@@ -322,12 +292,7 @@ impl Journal for KillableJournal {
         prefix: &[u8],
         visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let journal = self
-            .0
-            .hasty
-            .as_ref()
-            .map_or(&self.0.inner, |hasty| &hasty.journal);
-        journal.scan(prefix, visit)
+        self.0.inner.scan(prefix, visit)
     }
 
     fn size(&self) -> StoreSize {

@@ -13,8 +13,8 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, CopyRequest, CopyStatus,
     FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile, ReadableFile, Site,
-    SiteAttemptCalls, SiteCallKind, SiteDescription, SiteError, SiteFileCalls,
-    SiteReservationCalls, SiteStatus, TagLookupAnswer,
+    SiteCallKind, SiteCopies, SiteDescription, SiteError, SiteFiles, SiteMonitor, SiteQueue,
+    SiteReservations, SiteStatus, TagLookupAnswer,
 };
 
 use super::actor_lives::{ActorLives, RecordedActorEvent};
@@ -287,7 +287,7 @@ fn truncate_status(status: &mut SiteStatus, dice: u64) -> bool {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for SimulatedSite {
+impl SiteQueue for SimulatedSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let fate = self.call_faults.draw_fate();
         let asked = tags.to_vec();
@@ -320,10 +320,9 @@ impl SiteAttemptCalls for SimulatedSite {
         .await
     }
 
-    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        let lrm_id = lrm_id.cloned();
+    async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         self.call_or_pretend(SiteCallKind::Cancel, Some(()), move |world, site| {
-            world.cancel(site, tag, lrm_id.as_ref());
+            world.cancel(site, tag);
             Ok(())
         })
         .await
@@ -380,36 +379,11 @@ impl Gate for SimulatedSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for SimulatedSite {
+impl SiteFiles for SimulatedSite {
     async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         let place = place.clone();
         self.call_site(SiteCallKind::Inspect, move |world, site| {
             world.inspect(site, &place)
-        })
-        .await
-    }
-
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.call_or_pretend(SiteCallKind::StartCopy, Some(()), move |world, site| {
-            world.start_copy(site, &order)
-        })
-        .await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let order = order.clone();
-        self.call_site(SiteCallKind::CopyStatus, move |world, site| {
-            Ok(world.copy_status(site, &order))
-        })
-        .await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.call_site(SiteCallKind::StopCopy, move |world, site| {
-            world.stop_copy(site, &order, discard);
-            Ok(())
         })
         .await
     }
@@ -439,23 +413,35 @@ impl SiteFileCalls for SimulatedSite {
 }
 
 #[async_trait]
-impl Site for SimulatedSite {
-    fn name(&self) -> &SiteName {
-        &self.name
+impl SiteCopies for SimulatedSite {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call_or_pretend(SiteCallKind::StartCopy, Some(()), move |world, site| {
+            world.start_copy(site, &order)
+        })
+        .await
     }
 
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
-        let grants = self
-            .world
-            .read(|world| world.sites()[self.index.index()].grants_reservations());
-        grants.then_some(self as &dyn SiteReservationCalls)
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call_site(SiteCallKind::CopyStatus, move |world, site| {
+            Ok(world.copy_status(site, &order))
+        })
+        .await
     }
 
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.hints
-            .then(|| self.world.subscribe_changes(self.index.index()))
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call_site(SiteCallKind::StopCopy, move |world, site| {
+            world.stop_copy(site, &order, discard);
+            Ok(())
+        })
+        .await
     }
+}
 
+#[async_trait]
+impl SiteMonitor for SimulatedSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.call_site(SiteCallKind::Describe, |world, site| {
             Ok(world.describe(site))
@@ -469,5 +455,43 @@ impl Site for SimulatedSite {
             world.round_trip(site, &to)
         })
         .await
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.hints
+            .then(|| self.world.subscribe_changes(self.index.index()))
+    }
+}
+
+impl Site for SimulatedSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
+        let grants = self
+            .world
+            .read(|world| world.sites()[self.index.index()].grants_reservations());
+        grants.then_some(self as &dyn SiteReservations)
     }
 }

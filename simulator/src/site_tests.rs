@@ -9,8 +9,7 @@ use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    AttemptObservation, AttemptSubmitRequest, GateDecision, GateState, QueuedAttempt,
-    SiteAttemptCalls,
+    AttemptObservation, AttemptSubmitRequest, GateDecision, GateState, QueuedAttempt, Site,
 };
 
 use super::call_faults::{CallFaultModel, FaultRates};
@@ -94,7 +93,7 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
     let wrong = System::new().block_on(async {
         let mut wrong = 0;
         for _ in 0..100 {
-            wrong += u64::from(site.status(&[]).await.unwrap().idle.processors != 1);
+            wrong += u64::from(site.queue().status(&[]).await.unwrap().idle.processors != 1);
         }
         wrong
     });
@@ -111,7 +110,7 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
 #[test]
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
     let site = site_with_fault(Some(FaultKind::Truncated), None, None);
-    System::new().block_on(async { site.status(&[]).await.unwrap() });
+    System::new().block_on(async { site.queue().status(&[]).await.unwrap() });
     assert_eq!(fault_effects(&site), FaultEffectCounts::new());
 }
 
@@ -122,7 +121,7 @@ fn nobody_is_killed_after_a_call_that_was_turned_away() {
         Some(SiteFault::Revoked(true)),
         Some(KillPoint::AfterCall(1)),
     );
-    System::new().block_on(async { site.status(&[]).await.unwrap_err() });
+    System::new().block_on(async { site.queue().status(&[]).await.unwrap_err() });
     assert!(!site.kill_switch.is_dead());
     assert_eq!(
         fault_effects(&site),
@@ -217,7 +216,7 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
                 world.remove_attempt(site.index, order.tag).is_err(),
                 "it is in the queue"
             );
-            world.cancel(site.index, order.tag, None);
+            world.cancel(site.index, order.tag);
             world.remove_attempt(site.index, order.tag).unwrap();
             assert!(world.find_by_tag(site.index, order.tag).found.is_empty());
         });
@@ -249,7 +248,7 @@ fn a_request_that_came_twice_is_submitted_twice() {
     let order = submit_request();
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
-        let _ = site.submit(&order).await;
+        let _ = site.queue().submit(&order).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
     });
     let deeds = ledger_events(&site);

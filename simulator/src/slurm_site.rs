@@ -9,16 +9,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
+use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationUs};
+use cospan_domain::units::DurationUs;
 use cospan_sites::exec::{
     CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
 };
 use cospan_sites::port::{
-    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
-    GateDecision, GateState, InspectedFile, ReadableFile, Site, SiteAttemptCalls, SiteCallKind,
-    SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
+    Gate, Site, SiteCallKind, SiteCopies, SiteDescription, SiteError, SiteFiles, SiteMonitor,
+    SiteQueue,
 };
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 
@@ -140,98 +139,42 @@ impl CommandExecutor for SimulatedExecutor {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for SimulatedSlurmSite {
-    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        self.slurm.status(tags).await
-    }
-
-    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.slurm.submit(order).await
-    }
-
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
-        self.slurm.find_by_tag(tag).await
-    }
-
-    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.slurm.cancel(tag, lrm_id).await
-    }
-
-    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.slurm.withdraw(tag, lrm_id).await
-    }
-
-    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.slurm.remove_attempt(tag).await
-    }
-
-    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.slurm.list_attempts().await
-    }
-}
-
-#[async_trait]
-impl Gate for SimulatedSlurmSite {
-    async fn decide_gate(
-        &self,
-        tag: AttemptTag,
-        decision: &GateDecision,
-    ) -> Result<GateState, SiteError> {
-        self.slurm.decide_gate(tag, decision).await
-    }
-}
-
-#[async_trait]
-impl SiteFileCalls for SimulatedSlurmSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        self.plain.inspect(place).await
-    }
-
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.plain.start_copy(order).await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.plain.copy_status(order).await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.plain.stop_copy(order, discard).await
-    }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.plain.has_content(digest).await
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.plain.delete_content(digest).await
-    }
-
-    async fn read(
-        &self,
-        what: &ReadableFile,
-        offset: Bytes,
-        limit: u32,
-    ) -> Result<FileExcerpt, SiteError> {
-        self.plain.read(what, offset, limit).await
-    }
-}
-
-#[async_trait]
-impl Site for SimulatedSlurmSite {
-    fn name(&self) -> &SiteName {
-        self.plain.name()
-    }
-
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.plain.changes()
-    }
-
+impl SiteMonitor for SimulatedSlurmSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.slurm.describe().await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         self.plain.round_trip(to).await
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.plain.changes()
+    }
+}
+
+impl Site for SimulatedSlurmSite {
+    fn name(&self) -> &SiteName {
+        self.plain.name()
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        &self.slurm
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        &self.slurm
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        &self.plain
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        &self.plain
     }
 }

@@ -189,7 +189,7 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
 /// Something takes all of the site for ten minutes.
 async fn fill_site(site: &dyn Site) {
     let mut all = submit_request(attempt_tag(1), timed_payload("600000", "0"));
-    all.resources = site.describe().await.unwrap().total;
+    all.resources = site.monitor().describe().await.unwrap().total;
     start_attempt(site, &all).await;
 }
 
@@ -198,10 +198,11 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
     with(async |fixture| {
         let site = fixture.site();
         fill_site(&*site).await;
-        site.submit(&submit_request(attempt_tag(2), timed_payload("1000", "0")))
+        site.queue()
+            .submit(&submit_request(attempt_tag(2), timed_payload("1000", "0")))
             .await
             .unwrap();
-        let status = site.status(&[attempt_tag(2)]).await.unwrap();
+        let status = site.queue().status(&[attempt_tag(2)]).await.unwrap();
         assert_eq!(
             status.attempts[&attempt_tag(2)],
             AttemptObservation::Queued(QueuedAttempt::default())
@@ -216,16 +217,17 @@ fn who_waits_behind_others_waits_for_priority() {
         let site = fixture.site();
         fill_site(&*site).await;
         for number in [2, 3] {
-            site.submit(&submit_request(
-                attempt_tag(number),
-                timed_payload("1000", "0"),
-            ))
-            .await
-            .unwrap();
+            site.queue()
+                .submit(&submit_request(
+                    attempt_tag(number),
+                    timed_payload("1000", "0"),
+                ))
+                .await
+                .unwrap();
         }
         let behind = |why: &'static str| move |seen: &AttemptObservation| matches!(seen, AttemptObservation::Queued(QueuedAttempt { behind: Some(said), .. }) if &**said == why);
         await_observation(&*site, attempt_tag(3), behind("Priority")).await;
-        let status = site.status(&[attempt_tag(2)]).await.unwrap();
+        let status = site.queue().status(&[attempt_tag(2)]).await.unwrap();
         assert_eq!(
             status.attempts[&attempt_tag(2)],
             AttemptObservation::Queued(QueuedAttempt::default())
@@ -257,6 +259,7 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
         assert!(said.contains("|PENDING|Priority|"), "{said}");
         let seen = fixture
             .reopened()
+            .queue()
             .status(&[attempt_tag(1)])
             .await
             .unwrap()
@@ -304,7 +307,7 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
 #[test]
 fn an_adapter_describes_what_the_world_has() {
     with(async |fixture| {
-        let told = fixture.site().describe().await.unwrap();
+        let told = fixture.site().monitor().describe().await.unwrap();
         let true_one = fixture
             .plain
             .world
@@ -328,9 +331,13 @@ fn another_adapter_knows_what_the_first_one_submitted() {
         )
         .await;
         let second = fixture.reopened();
-        assert_eq!(second.list_attempts().await.unwrap(), [attempt_tag(1)]);
+        assert_eq!(
+            second.queue().list_attempts().await.unwrap(),
+            [attempt_tag(1)]
+        );
         assert_eq!(
             second
+                .queue()
                 .find_by_tag(attempt_tag(1))
                 .await
                 .unwrap()
@@ -342,8 +349,8 @@ fn another_adapter_knows_what_the_first_one_submitted() {
             contract::await_exit(&*second, attempt_tag(1)).await,
             ExitCause::Code(3)
         );
-        second.remove_attempt(attempt_tag(1)).await.unwrap();
-        assert_eq!(second.list_attempts().await.unwrap(), []);
+        second.queue().remove_attempt(attempt_tag(1)).await.unwrap();
+        assert_eq!(second.queue().list_attempts().await.unwrap(), []);
     });
 }
 
@@ -358,11 +365,11 @@ fn a_site_that_lets_nobody_in_tells_nothing() {
         .await;
         fixture.take_away();
         assert!(matches!(
-            site.status(&[attempt_tag(1)]).await,
+            site.queue().status(&[attempt_tag(1)]).await,
             Err(SiteError::NotSent(_))
         ));
         assert!(matches!(
-            site.find_by_tag(attempt_tag(1)).await,
+            site.queue().find_by_tag(attempt_tag(1)).await,
             Err(SiteError::NotSent(_))
         ));
         fixture.bring_back();

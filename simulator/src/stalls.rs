@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
-use cospan_actors::actor_context::SharedState;
-use cospan_actors::actor_registry::{ActorDirectory, ActorRegistry, LookAgain};
+use cospan_actors::actor_registry::{ActorRegistry, RegisteredActor};
 use cospan_actors::catalogue::InformationActor;
 use cospan_actors::claimer::Claimer;
 use cospan_actors::clock::Clock;
 use cospan_actors::coallocator::CoAllocator;
+use cospan_actors::context::SharedState;
 use cospan_actors::intake::Intake;
 use cospan_actors::job::JobActor;
 use cospan_actors::journal::JournalActor;
 use cospan_actors::notifier::Notifier;
+use cospan_actors::reserver::Reserver;
 use cospan_actors::site::ClusterActor;
 use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_actors::transfer::{DataManager, TransferActor};
@@ -31,12 +32,13 @@ use super::fault_kinds::FaultKind;
 use super::fault_tally::FaultEffectTally;
 
 /// Kinds of actors that take messages; a claim timer gets none.
-pub const KINDS: [ActorKind; 10] = [
+pub const KINDS: [ActorKind; 11] = [
     ActorKind::Journal,
     ActorKind::Intake,
     ActorKind::Information,
     ActorKind::DataManager,
     ActorKind::CoAllocator,
+    ActorKind::Reserver,
     ActorKind::Claimer,
     ActorKind::Notifier,
     ActorKind::Cluster,
@@ -178,6 +180,7 @@ stalls!(
     InformationActor,
     DataManager,
     CoAllocator,
+    Reserver,
     Claimer,
     Notifier
 );
@@ -226,13 +229,11 @@ fn draw_actor(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> O
         ActorKind::Information => ActorId::Information,
         ActorKind::DataManager => ActorId::DataManager,
         ActorKind::CoAllocator => ActorId::CoAllocator,
+        ActorKind::Reserver => ActorId::Reserver,
         ActorKind::Claimer => ActorId::Claimer,
         ActorKind::Notifier => ActorId::Notifier,
-        ActorKind::Cluster => ActorId::Cluster(actors.clusters.keys().choose(chance)?.clone()),
-        ActorKind::Job => ActorId::Job(*actors.jobs.keys().choose(chance)?),
-        ActorKind::Transfer => {
-            let (digest, site) = actors.transfers.keys().choose(chance)?.clone();
-            ActorId::Transfer(digest, site)
+        ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => {
+            actors.ids(kind).choose(chance)?.clone()
         }
         ActorKind::ClaimTimer => return None,
     })
@@ -282,42 +283,33 @@ impl StallingControlPlane {
                 self.shared.journal().do_send(stall);
                 true
             }
-            ActorId::Intake => self.send_stall_to(|actors| &actors.intake, (), stall),
-            ActorId::Information => self.send_stall_to(|actors| &actors.information, (), stall),
-            ActorId::DataManager => self.send_stall_to(|actors| &actors.data_manager, (), stall),
-            ActorId::CoAllocator => self.send_stall_to(|actors| &actors.co_allocator, (), stall),
-            ActorId::Claimer => self.send_stall_to(|actors| &actors.claimer, (), stall),
-            ActorId::Notifier => self.send_stall_to(|actors| &actors.notifier, (), stall),
-            ActorId::Cluster(site) => {
-                self.send_stall_to(|actors| &actors.clusters, site.clone(), stall)
-            }
-            ActorId::Job(job) => self.send_stall_to(|actors| &actors.jobs, *job, stall),
+            ActorId::Intake => self.send_stall_to::<Intake>((), stall),
+            ActorId::Information => self.send_stall_to::<InformationActor>((), stall),
+            ActorId::DataManager => self.send_stall_to::<DataManager>((), stall),
+            ActorId::CoAllocator => self.send_stall_to::<CoAllocator>((), stall),
+            ActorId::Reserver => self.send_stall_to::<Reserver>((), stall),
+            ActorId::Claimer => self.send_stall_to::<Claimer>((), stall),
+            ActorId::Notifier => self.send_stall_to::<Notifier>((), stall),
+            ActorId::Cluster(site) => self.send_stall_to::<ClusterActor>(site.clone(), stall),
+            ActorId::Job(job) => self.send_stall_to::<JobActor>(*job, stall),
             ActorId::Transfer(digest, site) => {
-                self.send_stall_to(|actors| &actors.transfers, (*digest, site.clone()), stall)
+                self.send_stall_to::<TransferActor>((*digest, site.clone()), stall)
             }
             ActorId::ClaimTimer(_) => false,
         }
     }
 
-    fn send_stall_to<K, A>(
-        &self,
-        of: fn(&ActorRegistry) -> &ActorDirectory<K, A>,
-        key: K,
-        mut stall: Stall,
-    ) -> bool
+    fn send_stall_to<A>(&self, key: A::Key, mut stall: Stall) -> bool
     where
-        K: Ord + Clone + Send + 'static,
-        A: Actor<Context = Context<A>>
-            + Handler<LookAgain>
-            + Handler<Stall>
-            + Handler<MailboxFiller>,
+        A: RegisteredActor + Handler<Stall> + Handler<MailboxFiller>,
     {
-        let Some(addr) = of(&self.shared.actors).addr(&key) else {
+        let Some(addr) = self.shared.actors.addr::<A>(&key) else {
             return false;
         };
         let shared = self.shared.clone();
         stall.fill = Box::new(move || {
-            fill_mailbox(move || of(&shared.actors).send_bounded(&key, MailboxFiller).is_ok())
+            let actors = &shared.actors;
+            fill_mailbox(|| actors.send_bounded::<A, _>(&key, MailboxFiller).is_ok())
         });
         addr.do_send(stall);
         true

@@ -18,8 +18,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{
-    AttemptObservation, AttemptSubmitRequest, ExitCause, Gate, GateDecision, GoDecision, Site,
-    SiteAttemptCalls,
+    AttemptObservation, AttemptSubmitRequest, ExitCause, GateDecision, GoDecision, Site,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -74,9 +73,9 @@ async fn await_seen(
     tag: AttemptTag,
     awaited: impl Fn(&AttemptObservation) -> bool,
 ) -> Result<AttemptObservation> {
-    let mut changes = site.changes().ok_or("no hints")?;
+    let mut changes = site.monitor().changes().ok_or("no hints")?;
     loop {
-        let status = site.status(&[tag]).await?;
+        let status = site.queue().status(&[tag]).await?;
         let seen = status.attempts.get(&tag).ok_or("no answer")?;
         if awaited(seen) {
             return Ok(seen.clone());
@@ -86,12 +85,12 @@ async fn await_seen(
 }
 
 async fn open_gate(site: &LocalSite, order: &AttemptSubmitRequest) -> Result<()> {
-    site.submit(order).await?;
+    site.queue().submit(order).await?;
     await_seen(site, order.tag, |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await?;
-    site.decide_gate(order.tag, &open_decision()).await?;
+    site.gate().decide_gate(order.tag, &open_decision()).await?;
     Ok(())
 }
 
@@ -151,12 +150,12 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
     let started = Instant::now();
     let before = cpu_time();
     while started.elapsed() < length {
-        site.status(&tags).await?;
+        site.queue().status(&tags).await?;
         tokio::time::sleep(POLL_EVERY).await;
     }
     let used = cpu_time().saturating_sub(before).as_secs_f64() / started.elapsed().as_secs_f64();
     for tag in &tags {
-        site.cancel(*tag, None).await?;
+        site.queue().cancel(*tag, None).await?;
     }
     for tag in &tags {
         await_seen(site, *tag, |seen| {

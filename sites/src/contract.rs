@@ -135,7 +135,7 @@ pub async fn await_observation(
 ) -> AttemptObservation {
     let started = Instant::now();
     loop {
-        let status = site.status(&[tag]).await.unwrap();
+        let status = site.queue().status(&[tag]).await.unwrap();
         let seen = &status.attempts[&tag];
         if awaited(seen) {
             return seen.clone();
@@ -150,7 +150,7 @@ pub async fn await_observation(
 
 /// Submits an attempt and waits until it is at its gate.
 pub async fn bring_to_gate(site: &dyn Site, order: &AttemptSubmitRequest) {
-    site.submit(order).await.unwrap();
+    site.queue().submit(order).await.unwrap();
     await_observation(site, order.tag, |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
@@ -161,7 +161,7 @@ pub async fn bring_to_gate(site: &dyn Site, order: &AttemptSubmitRequest) {
 pub async fn start_attempt(site: &dyn Site, order: &AttemptSubmitRequest) {
     bring_to_gate(site, order).await;
     assert_eq!(
-        site.decide_gate(order.tag, &go_decision()).await,
+        site.gate().decide_gate(order.tag, &go_decision()).await,
         Ok(GateState::Opened)
     );
 }
@@ -187,6 +187,7 @@ pub async fn run_to_end(site: &dyn Site, order: &AttemptSubmitRequest) -> ExitCa
 /// Returns what a payload printed; nothing if it has not begun.
 pub async fn read_stdout(site: &dyn Site, tag: AttemptTag) -> String {
     match site
+        .files()
         .read(
             &ReadableFile::Log(tag, PayloadStream::Stdout),
             Bytes(0),
@@ -213,7 +214,7 @@ pub async fn await_printed(site: &dyn Site, tag: AttemptTag, awaited: &str) {
 pub async fn await_idle(site: &dyn Site, processors: u32) {
     let started = Instant::now();
     loop {
-        let idle = site.status(&[]).await.unwrap().idle.processors;
+        let idle = site.queue().status(&[]).await.unwrap().idle.processors;
         if idle == processors {
             return;
         }

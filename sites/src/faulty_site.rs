@@ -59,26 +59,6 @@ pub enum InjectedFault {
     Hang(Duration),
 }
 
-impl InjectedFault {
-    /// Returns its name in plans, reports and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            InjectedFault::NotSent => "not-sent",
-            InjectedFault::Refused => "refused",
-            InjectedFault::SiteFull => "site-full",
-            InjectedFault::LostBefore => "request-lost",
-            InjectedFault::LostAfter => "reply-lost",
-            InjectedFault::Delay(_) => "delayed",
-            InjectedFault::Freeze | InjectedFault::Hang(_) => "frozen",
-            InjectedFault::Unknown => "truncated",
-            InjectedFault::Absent => "absent",
-            InjectedFault::NoneIdle => "wrong-idle",
-            InjectedFault::Doubled => "doubled",
-            InjectedFault::LateAnswer(_) => "late",
-        }
-    }
-}
-
 /// A fault that is switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ArmedFault {

@@ -6,6 +6,7 @@
 
 mod agent;
 pub mod attempt_end;
+mod blocking_calls;
 pub mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;

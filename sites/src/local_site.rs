@@ -13,7 +13,6 @@ mod attempt_processes;
 pub(crate) mod attempt_root;
 mod attempt_watch;
 mod end_attempt;
-mod file_calls;
 mod final_evidence;
 mod gate_bell;
 mod live_attempts;
@@ -36,34 +35,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::file_state::FileStamp;
-use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
+use cospan_domain::ids::{AttemptTag, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
-use tokio::sync::Semaphore;
+use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 
 use self::attempt_root::VerifiedSiteRoot;
 use self::attempt_watch::WatcherWaker;
 use self::live_attempts::LiveAttempts;
 use self::root_owner::RootLock;
 use self::sweeper::TreeRemover;
+use crate::blocking_calls::BlockingCalls;
 use crate::clock::SteadyClock;
-use crate::files::tree_pieces::DirectoryListing;
-use crate::files::{FileArea, FileAreaConfig, awaited_inspection};
+use crate::files::attached_files::{AttachedFiles, AttachedRoot, RootGuard};
+use crate::files::{FileArea, FileAreaConfig};
 use crate::ping;
 use crate::port::{
-    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
-    GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile, Site,
-    SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus,
-    TagLookupAnswer, UploadStep,
+    AcceptedAttempt, AttemptSubmitRequest, Gate, GateDecision, GateState, Site, SiteCopies,
+    SiteDescription, SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteReservations, SiteStatus,
+    TagLookupAnswer,
 };
 use crate::root_place;
 use crate::wrapper::attempt_words::AttemptAuthenticator;
-
-/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
-/// hang with it and no more.
-const CALLS_MAX: usize = 8;
 
 /// The configuration of a local site.
 #[derive(Debug, Clone)]
@@ -138,14 +131,14 @@ impl LocalSiteConfig {
 #[derive(Debug, Clone)]
 pub struct LocalSite {
     shared: Arc<LocalSiteState>,
-    calls: Arc<Semaphore>,
+    calls: BlockingCalls,
+    files: AttachedFiles,
 }
 
 /// The state that calls, endings and the watcher share.
 #[derive(Debug)]
 struct LocalSiteState {
     config: LocalSiteConfig,
-    area: FileArea,
     ledger: Mutex<LiveAttempts>,
     hold: RootLock,
     sweeper: TreeRemover,
@@ -170,9 +163,9 @@ impl LocalSite {
             agent: config.agent.clone(),
             stall: Duration::from_millis(config.stall.0),
         })?;
-        let shared = LocalSiteState {
+        let calls = BlockingCalls::new(config.deadline);
+        let shared = Arc::new(LocalSiteState {
             config,
-            area,
             ledger: Mutex::new(LiveAttempts::default()),
             hold: RootLock::default(),
             sweeper: TreeRemover::default(),
@@ -180,10 +173,18 @@ impl LocalSite {
             changes: tokio::sync::watch::Sender::new(0),
             waker: WatcherWaker::new(),
             trouble: Mutex::default(),
+        });
+        let root = AttachedRoot {
+            area,
+            guard: shared.clone(),
+            name: shared.config.name.clone(),
+            path: shared.config.root.clone(),
+            neighbours: shared.config.neighbours.clone(),
         };
         Ok(Self {
-            shared: Arc::new(shared),
-            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            shared,
+            files: AttachedFiles::new(root, calls.clone()),
+            calls,
         })
     }
 
@@ -204,7 +205,7 @@ impl LocalSite {
             let remedy = "see that the server's account may write there, and that there is room";
             root_refusal(config, &format_args!("{error}; {remedy}"))
         })?;
-        self.shared.area.prepare_root()
+        self.files.known_area().prepare_root()
     }
 
     /// Takes the root for its owner, before anything is done there, and mends what a power cut left
@@ -227,34 +228,12 @@ impl LocalSite {
         self.shared.ensure_root_is_ours(&root)
     }
 
-    /// Runs file-system work off the control thread, within the deadline. Work that has begun is
-    /// carried through even if nobody waits for it any more.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Arc<LocalSiteState>) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
-        let deadline = Duration::from_millis(self.shared.config.deadline.0);
-        let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            return Err(SiteError::NotSent(
-                "earlier calls hang in its file system".to_owned(),
-            ));
-        };
         let shared = self.shared.clone();
-        let task = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work(&shared)
-        });
-        match tokio::time::timeout(deadline, task).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
-                "the call broke off: {error}"
-            ))),
-            Err(_) => Err(SiteError::OutcomeUnknown(format!(
-                "no answer from its file system within {}",
-                self.shared.config.deadline
-            ))),
-        }
+        self.calls.run(move || work(&shared)).await
     }
 }
 
@@ -294,6 +273,12 @@ impl LocalSiteState {
     }
 }
 
+impl RootGuard for LocalSiteState {
+    fn check(&self) -> Result<(), SiteError> {
+        self.open_root().map(drop)
+    }
+}
+
 /// Returns the time here, which is the control plane's: nobody sets it.
 fn steady_now() -> Timestamp {
     SteadyClock::of_process().now()
@@ -310,7 +295,12 @@ fn outcome_unknown_error(error: &std::io::Error) -> SiteError {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for LocalSite {
+impl SiteQueue for LocalSite {
+    /// Each call makes sure that the root is locked for us, if it should be.
+    fn is_ours_alone(&self) -> bool {
+        self.shared.config.owner.is_some()
+    }
+
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let tags = tags.to_vec();
         self.run_blocking(move |shared| shared.status(&tags)).await
@@ -359,82 +349,13 @@ impl Gate for LocalSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for LocalSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        awaited_inspection::inspect_file(self, place).await
+impl SiteMonitor for LocalSite {
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.run_blocking(|shared| shared.describe()).await
     }
 
-    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.shared.area.read_so_far(place)
-    }
-
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        let place = place.clone();
-        self.run_blocking(move |shared| shared.reachable_area()?.file_stamp(&place))
-            .await
-    }
-
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.run_blocking(move |shared| shared.start_copy(&order))
-            .await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let order = order.clone();
-        self.run_blocking(move |shared| shared.reachable_area()?.copy_status(&order))
-            .await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.run_blocking(move |shared| shared.reachable_area()?.stop_copy(&order, discard))
-            .await
-    }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.run_blocking(move |shared| shared.reachable_area()?.has_content(digest))
-            .await
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.run_blocking(move |shared| shared.reachable_area()?.delete_content(digest))
-            .await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
-        let place = place.clone();
-        self.run_blocking(move |shared| shared.reachable_area()?.list_directory(&place))
-            .await
-    }
-
-    async fn read(
-        &self,
-        what: &ReadableFile,
-        offset: Bytes,
-        limit: u32,
-    ) -> Result<FileExcerpt, SiteError> {
-        let what = what.clone();
-        self.run_blocking(move |shared| shared.read_piece(&what, offset, limit))
-            .await
-    }
-
-    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        let step = step.clone();
-        self.run_blocking(move |shared| shared.reachable_area()?.take_upload_step(&step))
-            .await
-    }
-}
-
-#[async_trait]
-impl Site for LocalSite {
-    fn name(&self) -> &SiteName {
-        &self.shared.config.name
-    }
-
-    /// Each call makes sure that the root is locked for us, if it should be.
-    fn is_ours_alone(&self) -> bool {
-        self.shared.config.owner.is_some()
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.measure_round_trip(to).await
     }
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
@@ -448,16 +369,34 @@ impl Site for LocalSite {
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
+}
 
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
+impl Site for LocalSite {
+    fn name(&self) -> &SiteName {
+        &self.shared.config.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        &self.files
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        &self.files
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
         self.shared.config.reservations.then_some(self)
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.run_blocking(|shared| shared.describe()).await
-    }
-
-    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.measure_round_trip(to).await
     }
 }

@@ -19,6 +19,7 @@ pub mod findings;
 mod hosts;
 mod nodes;
 mod occupancy;
+mod option_check;
 mod options;
 mod partitions;
 mod polls;
@@ -40,33 +41,32 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_domain::acquisition::SitePartitions;
-use cospan_domain::catalogue::file_state::FileStamp;
-use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
+use cospan_domain::ids::{AttemptTag, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
+use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
 use self::root_ownership::RootOwnershipKind;
 use crate::agent::{self, SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
+use crate::blocking_calls::BlockingCalls;
 use crate::clock::SteadyClock;
 use crate::exec::{CommandChannel, CommandExecutor, ExecCommand, ProgramOrScript};
-use crate::files::attached_files::AttachedFiles;
+use crate::files::attached_files::{AttachedFiles, AttachedRoot, RootGuard};
 use crate::files::remote_file_area::RemoteFileArea;
-use crate::files::tree_pieces::DirectoryListing;
-use crate::files::{FileArea, FileAreaConfig, SiteFiles, SourcesBySite};
-use crate::local_site::attempt_root::ATTEMPTS;
+use crate::files::{FileArea, FileAreaConfig, RootedFiles, SourcesBySite};
+use crate::local_site::attempt_root::{ATTEMPTS, VerifiedSiteRoot};
 use crate::ping;
 use crate::port::{
-    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
-    GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile, Site,
-    SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus,
-    TagLookupAnswer, UploadStep,
+    AcceptedAttempt, AttemptSubmitRequest, Gate, GateDecision, GateState, Site, SiteCopies,
+    SiteDescription, SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteReservations, SiteStatus,
+    TagLookupAnswer,
 };
 use crate::wrapper::attempt_words::AttemptAuthenticator;
 use crate::wrapper::parameters::SlowPollTiming;
 
-pub use options::{LANES, check_option};
+pub use option_check::check_option;
+pub use options::LANES;
 pub use times::parse_time;
 
 /// Slurm's part of the agent's script.
@@ -76,7 +76,13 @@ const MANAGER: &str = include_str!("slurm/slurm.sh");
 const RESERVES: &str = include_str!("slurm/reservations.sh");
 
 /// The part that submits.
-const SUBMITS: &str = include_str!("slurm/submission.sh");
+const SUBMITS: &str = concat!(
+    include_str!("slurm/variables.sh"),
+    include_str!("slurm/submission.sh")
+);
+
+/// The part that unsets what start files set.
+const VARIABLES: &str = include_str!("slurm/variables.sh");
 
 /// A program that measures a round trip for longer than this has no answer.
 const PING_LONGEST: Duration = Duration::from_secs(20);
@@ -182,14 +188,33 @@ impl SlurmSiteConfig {
             agent: self.copy_agent.clone(),
             stall: Duration::from_millis(self.stall.0),
         })?;
-        let deadline = Duration::from_millis(self.deadline.0);
-        Ok(AttachedFiles::new(
+        let guard = Arc::new(MarkedRoot {
+            name: name.clone(),
+            path: root.clone(),
+        });
+        let root = AttachedRoot {
             area,
+            guard,
             name,
-            root,
-            self.neighbours.clone(),
-            deadline,
-        ))
+            path: root,
+            neighbours: self.neighbours.clone(),
+        };
+        Ok(AttachedFiles::new(root, BlockingCalls::new(self.deadline)))
+    }
+}
+
+/// A root that has the marker of its site.
+#[derive(Debug)]
+struct MarkedRoot {
+    name: SiteName,
+    path: PathBuf,
+}
+
+impl RootGuard for MarkedRoot {
+    fn check(&self) -> Result<(), SiteError> {
+        VerifiedSiteRoot::open(&self.path, &self.name)
+            .map(drop)
+            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.path.display())))
     }
 }
 
@@ -248,7 +273,7 @@ fn payload_grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationM
 pub struct SlurmSite {
     config: SlurmSiteConfig,
     agent: SiteAgentClient,
-    files: Box<dyn SiteFiles>,
+    files: Box<dyn RootedFiles>,
     facts: Mutex<Option<SlurmClusterFacts>>,
     /// The times since when no process of an attempt has been seen.
     over: Mutex<BTreeMap<AttemptTag, Instant>>,
@@ -313,7 +338,7 @@ impl SlurmSite {
     pub fn remote_source_files(
         config: &SlurmSiteConfig,
         exec: Arc<dyn CommandExecutor>,
-    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+    ) -> Result<Arc<dyn RootedFiles>, SiteError> {
         Ok(Arc::new(RemoteFileArea::new(
             make_agent(config, exec)?,
             SourcesBySite::new(),
@@ -323,7 +348,7 @@ impl SlurmSite {
     fn with_parts(
         config: SlurmSiteConfig,
         agent: SiteAgentClient,
-        files: Box<dyn SiteFiles>,
+        files: Box<dyn RootedFiles>,
         held: RootOwnershipKind,
     ) -> Self {
         let facts = Mutex::default();
@@ -426,7 +451,7 @@ fn steady_now() -> Timestamp {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for SlurmSite {
+impl SiteQueue for SlurmSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.status_of(tags).await
     }
@@ -476,74 +501,7 @@ impl Gate for SlurmSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for SlurmSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        self.files.inspect(place).await
-    }
-
-    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.files.read_so_far(place)
-    }
-
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.files.stamp(place).await
-    }
-
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.files.start_copy(order).await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.files.copy_status(order).await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.files.stop_copy(order, discard).await
-    }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.files.has_content(digest).await
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.files.delete_content(digest).await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
-        self.files.list(place).await
-    }
-
-    async fn read(
-        &self,
-        what: &ReadableFile,
-        offset: Bytes,
-        limit: u32,
-    ) -> Result<FileExcerpt, SiteError> {
-        self.files.read(what, offset, limit).await
-    }
-
-    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.files.upload(step).await
-    }
-}
-
-#[async_trait]
-impl Site for SlurmSite {
-    fn name(&self) -> &SiteName {
-        &self.config.name
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
-        self.config.reservations.then_some(self)
-    }
-
+impl SiteMonitor for SlurmSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.describe_site().await
     }
@@ -573,5 +531,42 @@ impl Site for SlurmSite {
         Err(SiteError::OutcomeUnknown(format!(
             "\"{line} {to}\" tells nothing: {why}"
         )))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Site for SlurmSite {
+    fn name(&self) -> &SiteName {
+        &self.config.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        &*self.files
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        &*self.files
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
+        self.config.reservations.then_some(self)
     }
 }

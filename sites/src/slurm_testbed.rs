@@ -111,6 +111,13 @@ impl Testbed {
         sent.map_err(|error| TestbedError::Refused(format!("slurmctld of {cluster}: {error}")))
     }
 
+    /// Makes the node of a cluster report which jobs it has. (Reconfiguring the controller does not
+    /// do: a newer one takes all its jobs for fresh after that, and waits.)
+    pub fn request_recount(&self, cluster: &str) -> Result<(), TestbedError> {
+        let sent = kill_process(self.find_daemon(cluster, "slurmd")?, Signal::HUP);
+        sent.map_err(|error| TestbedError::Refused(format!("slurmd of {cluster}: {error}")))
+    }
+
     /// Cuts all SSH connections; the SSH server goes on.
     pub fn cut_connections(&self) -> Result<(), TestbedError> {
         let user = self.ensure_account()?.name;

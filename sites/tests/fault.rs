@@ -18,8 +18,7 @@ use cospan_sites::faulty_site::{
     CallFaultTally, FaultInjection, FaultSwitch, FaultySite, InjectedFault,
 };
 use cospan_sites::port::{
-    AttemptObservation, ExitCause, Gate, GateDecision, GateState, Site, SiteAttemptCalls,
-    SiteCallKind, SiteError,
+    AttemptObservation, ExitCause, GateDecision, GateState, Site, SiteCallKind, SiteError,
 };
 use support::LocalSiteFixture;
 
@@ -81,13 +80,19 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         site.faults()
             .arm_for_next_calls(SiteCallKind::Submit, fault, 1);
         let answer = site
+            .queue()
             .submit(&submit_request(attempt_tag(job), script_program("exit 0")))
             .await;
         assert!(
             matches!(answer, Err(SiteError::OutcomeUnknown(_))),
             "{answer:?}"
         );
-        let found = site.find_by_tag(attempt_tag(job)).await.unwrap().found;
+        let found = site
+            .queue()
+            .find_by_tag(attempt_tag(job))
+            .await
+            .unwrap()
+            .found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
     assert_eq!(site.faults().affected_calls(SiteCallKind::Submit), 2);
@@ -95,7 +100,8 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
-    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+    site.gate()
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
     assert_eq!(
@@ -120,7 +126,8 @@ async fn errors_without_effect_have_none() {
         site.faults()
             .arm_for_next_calls(SiteCallKind::Submit, fault, 1);
         assert!(
-            site.submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+            site.queue()
+                .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
                 .await
                 .is_err()
         );
@@ -148,7 +155,7 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     );
     site.faults()
         .arm_fault(SiteCallKind::Status, InjectedFault::Unknown);
-    let status = site.status(&[attempt_tag(1)]).await.unwrap();
+    let status = site.queue().status(&[attempt_tag(1)]).await.unwrap();
     assert!(
         matches!(
             status.attempts[&attempt_tag(1)],
@@ -160,7 +167,7 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     site.faults().lift_call_fault(SiteCallKind::Status);
     let seen = await_observation(&site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,7 +183,11 @@ async fn a_frozen_call_waits_and_then_happens() {
         .arm_fault(SiteCallKind::DecideGate, InjectedFault::Freeze);
     let deciding = tokio::spawn({
         let site = site.clone();
-        async move { site.decide_gate(attempt_tag(1), &go_decision()).await }
+        async move {
+            site.gate()
+                .decide_gate(attempt_tag(1), &go_decision())
+                .await
+        }
     });
     while site.faults().affected_calls(SiteCallKind::DecideGate) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -191,6 +202,7 @@ async fn a_frozen_call_waits_and_then_happens() {
 fn injection(fault: InjectedFault, call: SiteCallKind, lasting: Duration) -> FaultInjection {
     let from = tokio::time::Instant::now();
     FaultInjection {
+        name: "injected",
         fault,
         calls: vec![call],
         share_ppm: 1_000_000,
@@ -220,10 +232,18 @@ async fn a_doubled_submission_runs_once() {
         ExitCause::Code(0)
     );
     assert_eq!(
-        site.find_by_tag(attempt_tag(1)).await.unwrap().found.len(),
+        site.queue()
+            .find_by_tag(attempt_tag(1))
+            .await
+            .unwrap()
+            .found
+            .len(),
         1
     );
-    assert_eq!(site.list_attempts().await.unwrap(), [attempt_tag(1)]);
+    assert_eq!(
+        site.queue().list_attempts().await.unwrap(),
+        [attempt_tag(1)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,7 +258,8 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let submitting = tokio::spawn({
         let site = site.clone();
         async move {
-            site.submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+            site.queue()
+                .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
                 .await
         }
     });
@@ -248,7 +269,8 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     .await;
     assert!(!submitting.is_finished());
     submitting.abort();
-    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+    site.gate()
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
 }
@@ -260,7 +282,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     let submit = |job| {
         let order = submit_request(attempt_tag(job), script_program("exit 0"));
         let site = &site;
-        async move { site.submit(&order).await }
+        async move { site.queue().submit(&order).await }
     };
     let short = Duration::from_millis(50);
     site.faults().inject_faults(vec![injection(
@@ -300,7 +322,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         strikes: 1,
     };
     assert_eq!(
-        site.faults().tallies()[&("frozen", SiteCallKind::Submit)],
+        site.faults().tallies()[&("injected", SiteCallKind::Submit)],
         tally
     );
     for job in [1, 2] {
@@ -308,7 +330,8 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
-        site.decide_gate(attempt_tag(job), &GateDecision::Void)
+        site.gate()
+            .decide_gate(attempt_tag(job), &GateDecision::Void)
             .await
             .unwrap();
     }
@@ -328,7 +351,7 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
         SiteCallKind::Status,
         LONG,
     )]);
-    let status = site.status(&[attempt_tag(1)]).await.unwrap();
+    let status = site.queue().status(&[attempt_tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
     assert!(
         matches!(
@@ -337,7 +360,7 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
         ),
         "{status:?}"
     );
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -345,22 +368,25 @@ async fn a_control_file_switches_faults_of_a_running_server() {
     let fixture = LocalSiteFixture::new();
     let path = fixture.root().join("faults");
     let site = FaultySite::new(fixture.site(), FaultSwitch::new()).with_control_file(path.clone());
-    assert!(site.status(&[]).await.is_ok(), "no file, no faults");
+    assert!(site.queue().status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
     assert!(matches!(
-        site.status(&[]).await,
+        site.queue().status(&[]).await,
         Err(SiteError::OutcomeUnknown(_))
     ));
-    assert!(site.status(&[]).await.is_ok(), "the one is spent");
-    assert!(matches!(site.describe().await, Err(SiteError::NotSent(_))));
+    assert!(site.queue().status(&[]).await.is_ok(), "the one is spent");
+    assert!(matches!(
+        site.monitor().describe().await,
+        Err(SiteError::NotSent(_))
+    ));
     replace(&path, "nonsense\n");
-    let answer = site.describe().await;
+    let answer = site.monitor().describe().await;
     assert!(
         matches!(&answer, Err(SiteError::NotSent(why)) if why.contains("line 1")),
         "{answer:?}"
     );
     replace(&path, "");
-    assert!(site.describe().await.is_ok());
+    assert!(site.monitor().describe().await.is_ok());
 }
 
 fn replace(path: &Path, text: &str) {

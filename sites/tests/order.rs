@@ -58,7 +58,7 @@ fn spoil(place: &Path, with: &str) {
 }
 
 async fn status(site: &dyn Site) -> Result<(), SiteError> {
-    tokio::time::timeout(SOON, site.status(&[attempt_tag(1)]))
+    tokio::time::timeout(SOON, site.queue().status(&[attempt_tag(1)]))
         .await
         .expect("it waits")
         .map(drop)
@@ -111,7 +111,7 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
             );
             let mut order = submit_request(attempt_tag(1), script_program("exit 0"));
             order.hold_max = cospan_domain::units::DurationMs::from_secs(1);
-            let submitted = tokio::time::timeout(SOON, site.submit(&order))
+            let submitted = tokio::time::timeout(SOON, site.queue().submit(&order))
                 .await
                 .expect("it waits");
             let certain = matches!(
@@ -146,8 +146,8 @@ async fn what_is_in_the_place_of_the_wrapper_is_said() {
         let order = submit_request(attempt_tag(1), script_program("exit 0"));
         if root.ends_with("near") {
             // It brings its own.
-            site.submit(&order).await.unwrap();
-            site.cancel(attempt_tag(1), None).await.unwrap();
+            site.queue().submit(&order).await.unwrap();
+            site.queue().cancel(attempt_tag(1), None).await.unwrap();
         }
         let names = std::fs::read_dir(&root)
             .unwrap()
@@ -214,21 +214,21 @@ async fn a_full_disk_and_one_that_can_only_be_read_are_said_and_what_runs_is_see
     // What is open for writing keeps a file system from being made one that is only read.
     for (site, root) in sites(&disk.0, None).await {
         status(&*site).await.unwrap();
-        assert_eq!(site.trouble(), None);
+        assert_eq!(site.monitor().trouble(), None);
         let big = disk.0.join("big");
         let _ = std::fs::write(&big, vec![7; 5 << 20]);
         status(&*site).await.unwrap();
-        let why = site.trouble().unwrap_or_default();
+        let why = site.monitor().trouble().unwrap_or_default();
         assert!(
             why.contains("is full") && why.contains(&root.display().to_string()),
             "{why}"
         );
         std::fs::remove_file(&big).unwrap();
         status(&*site).await.unwrap();
-        assert_eq!(site.trouble(), None, "there is room again");
+        assert_eq!(site.monitor().trouble(), None, "there is room again");
         disk.remount("ro");
         let said = status(&*site).await;
-        let why = site.trouble().unwrap_or_default();
+        let why = site.monitor().trouble().unwrap_or_default();
         let is_told = match &said {
             Err(SiteError::OutOfOrder(why)) => why.contains("mount its file system anew"),
             _ => why.contains("mount it anew"),
@@ -236,7 +236,7 @@ async fn a_full_disk_and_one_that_can_only_be_read_are_said_and_what_runs_is_see
         assert!(is_told, "{said:?} {why}");
         disk.remount("rw");
         status(&*site).await.unwrap();
-        assert_eq!(site.trouble(), None);
+        assert_eq!(site.monitor().trouble(), None);
     }
 }
 

@@ -110,10 +110,10 @@ fn order(from: &str, place: &FilePlace, content: Content) -> CopyRequest {
 
 /// Copies, and says how it ended.
 async fn copy(to: &Arc<dyn Site>, order: &CopyRequest) -> CopyStatus {
-    to.start_copy(order).await.unwrap();
+    to.copies().start_copy(order).await.unwrap();
     let started = Instant::now();
     loop {
-        match to.copy_status(order).await.unwrap() {
+        match to.copies().copy_status(order).await.unwrap() {
             CopyStatus::Running { .. } => {}
             status => return status,
         }
@@ -141,15 +141,26 @@ async fn copies_go_there_within_it_and_back_whole() {
             CopyStatus::Complete
         );
         assert!(world.stored("far", content) == bytes);
-        assert_eq!(world.far.has_content(content.digest).await, Ok(true));
-        world.far.delete_content(content.digest).await.unwrap();
-        assert_eq!(world.far.has_content(content.digest).await, Ok(false));
+        assert_eq!(
+            world.far.files().has_content(content.digest).await,
+            Ok(true)
+        );
+        world
+            .far
+            .files()
+            .delete_content(content.digest)
+            .await
+            .unwrap();
+        assert_eq!(
+            world.far.files().has_content(content.digest).await,
+            Ok(false)
+        );
         let there = world.put("far", ODD, &bytes);
         let inspected = InspectedFile {
             content,
             directory: false,
         };
-        assert_eq!(world.far.inspect(&there).await, Ok(inspected));
+        assert_eq!(world.far.files().inspect(&there).await, Ok(inspected));
         assert_eq!(
             copy(&world.far, &order("far", &there, content)).await,
             CopyStatus::Complete
@@ -209,7 +220,7 @@ async fn what_is_there_already_is_built_upon_or_dropped_if_it_is_wrong() {
         &[&bytes[..], b"more"].concat(),
     ] {
         std::fs::write(&data, before).unwrap();
-        let status = world.far.copy_status(&copy_of).await.unwrap();
+        let status = world.far.copies().copy_status(&copy_of).await.unwrap();
         assert!(
             matches!(
                 status,
@@ -224,14 +235,15 @@ async fn what_is_there_already_is_built_upon_or_dropped_if_it_is_wrong() {
         assert!(world.stored("far", copy_of.content) == bytes);
         world
             .far
+            .files()
             .delete_content(copy_of.content.digest)
             .await
             .unwrap();
     }
     std::fs::write(&data, b"x").unwrap();
-    world.far.stop_copy(&copy_of, true).await.unwrap();
+    world.far.copies().stop_copy(&copy_of, true).await.unwrap();
     assert_eq!(
-        world.far.copy_status(&copy_of).await,
+        world.far.copies().copy_status(&copy_of).await,
         Ok(CopyStatus::Absent)
     );
 }
@@ -259,11 +271,14 @@ async fn a_source_that_is_not_what_was_ordered_is_to_blame() {
             ),
             "{status:?}"
         );
-        assert_eq!(world.far.has_content(content.digest).await, Ok(false));
+        assert_eq!(
+            world.far.files().has_content(content.digest).await,
+            Ok(false)
+        );
     }
     let stranger = order("elsewhere", &world.put("near", "x", b"x"), content(b"x"));
     assert!(matches!(
-        world.far.start_copy(&stranger).await,
+        world.far.copies().start_copy(&stranger).await,
         Err(SiteError::Refused(_))
     ));
 }
@@ -275,7 +290,12 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     let read = |offset, limit| {
         let site = world.far.clone();
         let what = ReadableFile::File(place.clone());
-        async move { site.read(&what, Bytes(offset), limit).await.unwrap() }
+        async move {
+            site.files()
+                .read(&what, Bytes(offset), limit)
+                .await
+                .unwrap()
+        }
     };
     assert_eq!(
         (read(3, 4).await.bytes, read(3, 4).await.size),
@@ -286,12 +306,13 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     std::fs::create_dir(world.root("far/files/d")).unwrap();
     for path in ["d", "missing"] {
         let what = ReadableFile::File(FilePlace::User(RelPath::new(path).unwrap()));
-        let answer = world.far.read(&what, Bytes(0), 5).await;
+        let answer = world.far.files().read(&what, Bytes(0), 5).await;
         assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
     }
     std::fs::rename(world.root("far"), world.root("away")).unwrap();
     let answer = world
         .far
+        .files()
         .read(&ReadableFile::File(place.clone()), Bytes(0), 5)
         .await;
     assert!(matches!(answer, Err(SiteError::NotSent(_))), "{answer:?}");
@@ -362,7 +383,7 @@ async fn directories_go_there_within_it_and_back_as_they_were() {
     let world = World::new().await;
     let (place, root) = tree(&world, "near");
     let planted = snapshot(&root);
-    let found = world.near.inspect(&place).await.unwrap();
+    let found = world.near.files().inspect(&place).await.unwrap();
     assert!(found.directory);
     let digest = found.content.digest;
     let stored = |site: &str| world.root(site).join(format!("store/{digest}"));
@@ -377,7 +398,7 @@ async fn directories_go_there_within_it_and_back_as_they_were() {
         .mode();
     assert_eq!(mode & 0o777, 0o555);
     let kept = FilePlace::Store(found.content.digest);
-    assert_eq!(world.far.inspect(&kept).await, Ok(found.clone()));
+    assert_eq!(world.far.files().inspect(&kept).await, Ok(found.clone()));
     assert_eq!(
         copy(&world.near, &order("far", &kept, found.content)).await,
         CopyStatus::Complete
@@ -385,12 +406,16 @@ async fn directories_go_there_within_it_and_back_as_they_were() {
     assert!(snapshot(&stored("near")) == planted);
     world
         .far
+        .files()
         .delete_content(found.content.digest)
         .await
         .unwrap();
-    assert_eq!(world.far.has_content(found.content.digest).await, Ok(false));
+    assert_eq!(
+        world.far.files().has_content(found.content.digest).await,
+        Ok(false)
+    );
     let (place, _) = tree(&world, "far");
-    assert_eq!(world.far.inspect(&place).await, Ok(found.clone()));
+    assert_eq!(world.far.files().inspect(&place).await, Ok(found.clone()));
     assert_eq!(
         copy(&world.far, &order("far", &place, found.content)).await,
         CopyStatus::Complete
@@ -414,7 +439,7 @@ async fn what_is_there_of_a_directory_is_built_upon_or_dropped_if_wrong() {
     let copy_of = order(
         "near",
         &place,
-        world.near.inspect(&place).await.unwrap().content,
+        world.near.files().inspect(&place).await.unwrap().content,
     );
     let store = world
         .root("far")
@@ -447,14 +472,15 @@ async fn what_is_there_of_a_directory_is_built_upon_or_dropped_if_wrong() {
         assert!(snapshot(&store) == planted, "{number}");
         world
             .far
+            .files()
             .delete_content(copy_of.content.digest)
             .await
             .unwrap();
     }
     begun();
-    world.far.stop_copy(&copy_of, true).await.unwrap();
+    world.far.copies().stop_copy(&copy_of, true).await.unwrap();
     assert_eq!(
-        world.far.copy_status(&copy_of).await,
+        world.far.copies().copy_status(&copy_of).await,
         Ok(CopyStatus::Absent)
     );
 }
@@ -466,7 +492,7 @@ async fn a_fetch_of_a_directory_goes_on_where_it_stood() {
     let copy_of = order(
         "far",
         &place,
-        world.far.inspect(&place).await.unwrap().content,
+        world.far.files().inspect(&place).await.unwrap().content,
     );
     let relay = world.root("relays/near/far/store");
     let part = relay.join(format!("{}.part", copy_of.content.digest));
@@ -504,7 +530,7 @@ async fn what_leads_out_of_a_directory_or_is_no_content_is_refused() {
     symlink(outside.join("x"), far.join("file")).unwrap();
     for path in ["up", "absolute", "round", "pipe", "away", "away/x", "file"] {
         let place = FilePlace::User(RelPath::new(path).unwrap());
-        let answer = world.far.inspect(&place).await;
+        let answer = world.far.files().inspect(&place).await;
         assert!(
             matches!(answer, Err(SiteError::Refused(_))),
             "{path}: {answer:?}"
@@ -539,7 +565,8 @@ async fn what_a_user_sends_is_a_file_once_it_is_whole_though_steps_are_said_twic
     for (site, name) in [(&world.far, "far"), (&world.near, "near")] {
         let file = world.root(name).join("files/uploads/u1");
         // Left from a try that was given up.
-        site.upload(&piece(0, b"something longer", false))
+        site.files()
+            .upload(&piece(0, b"something longer", false))
             .await
             .unwrap();
         for step in [
@@ -547,28 +574,32 @@ async fn what_a_user_sends_is_a_file_once_it_is_whole_though_steps_are_said_twic
             piece(3, b"def", false),
             piece(6, b"g", true),
         ] {
-            site.upload(&step).await.unwrap();
+            site.files().upload(&step).await.unwrap();
             if !matches!(step, UploadStep::Append { last: true, .. }) {
-                site.upload(&step).await.unwrap();
+                site.files().upload(&step).await.unwrap();
             }
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"abcdefg", "{name}");
         let place = FilePlace::User(RelPath::new("uploads/u1").unwrap());
         assert_eq!(
-            site.inspect(&place).await.unwrap().content,
+            site.files().inspect(&place).await.unwrap().content,
             content(b"abcdefg")
         );
         let remove = UploadStep::Remove { name: "u1".into() };
-        site.upload(&remove).await.unwrap();
-        site.upload(&remove).await.unwrap();
+        site.files().upload(&remove).await.unwrap();
+        site.files().upload(&remove).await.unwrap();
         assert!(
             !file.exists() && is_empty(&world.root(name).join("files/uploads")),
             "{name}"
         );
-        site.upload(&piece(0, b"abc", false)).await.unwrap();
-        let gap = site.upload(&piece(4, b"e", true)).await.unwrap_err();
+        site.files().upload(&piece(0, b"abc", false)).await.unwrap();
+        let gap = site
+            .files()
+            .upload(&piece(4, b"e", true))
+            .await
+            .unwrap_err();
         assert!(matches!(gap, SiteError::Refused(_)), "{name}: {gap}");
-        site.upload(&piece(0, b"", true)).await.unwrap();
+        site.files().upload(&piece(0, b"", true)).await.unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), b"", "a file may be empty");
     }
 }
@@ -580,7 +611,7 @@ async fn nothing_is_sent_where_a_link_leads() {
         let elsewhere = world.place.path().join(format!("elsewhere-{name}"));
         std::fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, world.root(name).join("files/uploads")).unwrap();
-        let refused = site.upload(&piece(0, b"abc", true)).await;
+        let refused = site.files().upload(&piece(0, b"abc", true)).await;
         assert!(
             refused.is_err() && is_empty(&elsewhere),
             "{name}: {refused:?}"
@@ -604,7 +635,7 @@ async fn directories_that_no_answer_can_tell_of_are_refused_with_the_bound() {
         ("wide", wide),
     ] {
         let place = FilePlace::User(RelPath::new(directory).unwrap());
-        let refused = world.far.inspect(&place).await;
+        let refused = world.far.files().inspect(&place).await;
         let Err(SiteError::Refused(why)) = refused else {
             panic!("{directory}: {refused:?}")
         };
@@ -629,9 +660,9 @@ async fn a_file_is_read_for_all_who_ask_and_no_longer_than_one_of_them_waits() {
     let ask = || {
         let near = world.near.clone();
         let place = huge.clone();
-        tokio::spawn(async move { near.inspect(&place).await })
+        tokio::spawn(async move { near.files().inspect(&place).await })
     };
-    let so_far = || world.near.read_so_far(&huge);
+    let so_far = || world.near.files().read_so_far(&huge);
     let (first, second) = (ask(), ask());
     until(|| so_far().is_some_and(|read| read.done.0 > 0)).await;
     assert_eq!(so_far().and_then(|read| read.of), Some(Bytes(length)));
@@ -643,7 +674,7 @@ async fn a_file_is_read_for_all_who_ask_and_no_longer_than_one_of_them_waits() {
     assert!(second.await.unwrap_err().is_cancelled());
     until(|| is_empty(&world.root("near").join("inspect")) && so_far().is_none()).await;
     opened.set_len(0).unwrap();
-    let found = world.near.inspect(&huge).await.unwrap();
+    let found = world.near.files().inspect(&huge).await.unwrap();
     assert_eq!(found.content, content(b""), "it is read anew");
 }
 

@@ -2,18 +2,17 @@
 //!
 //! The new store draws a new instance: what the exporting one does from now on is foreign, but the
 //! attempts in the export are taken over under their old tags. The epoch is above the exported one.
-//! The marker is written last: an import that broke off is not a store.
 
 use std::io::BufRead;
-use std::path::Path;
 
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use thiserror::Error;
 
+use crate::directory_store::draw_instance;
+pub use crate::directory_store::import_store;
 use crate::engine_port::{StorageEngine, StoreWrites};
 use crate::envelope;
 use crate::export::{ExportEnd, ExportHeader, ExportLine, STREAM};
-use crate::open::{FloorFile, LockedDirectory, StoreMarker, StoreOptions, draw_instance};
 use crate::port::{JournalUnit, KeyChange, KeyVersion, StoreError, StoreKey, StoredValue};
 use crate::record::adoption::RecordAdopter;
 use crate::record::{keys, small_records};
@@ -57,37 +56,36 @@ pub enum ImportError {
     Read(#[from] std::io::Error),
 }
 
-/// Imports into `path`, which must be empty or not there.
-///
-/// # Errors
-/// Fails if the directory is not empty or cannot be used, or if the export is cut short, changed,
-/// or newer. The directory is empty again then.
-pub fn import_store(
-    path: &Path,
-    options: &StoreOptions,
-    input: &mut dyn BufRead,
-) -> Result<ImportOutcome, ImportError> {
-    let directory = LockedDirectory::create_and_lock(path, options.lock_wait)?;
-    let floor = options.floor_file()?;
-    if let Some(found) = directory.first_entry()? {
-        return Err(ImportError::NotEmpty {
-            path: directory.place_text(),
-            found,
-        });
-    }
-    let imported = fill_store(&directory, floor, options, input);
-    if imported.is_err() {
-        directory.clear_entries(|_| true);
-    }
-    imported
+/// A store that was filled from an export, and whose engine is closed again.
+pub(crate) struct FilledStore {
+    pub(crate) instance: InstanceId,
+    pub(crate) exported_from: InstanceId,
+    pub(crate) epoch: Epoch,
+    pub(crate) seq: Seq,
+    pub(crate) tally: StoreJobCounts,
+    records: u64,
+    damaged: u64,
 }
 
-fn fill_store(
-    directory: &LockedDirectory,
-    floor: Option<FloorFile>,
-    options: &StoreOptions,
+impl FilledStore {
+    pub(crate) fn outcome(&self) -> ImportOutcome {
+        ImportOutcome {
+            instance: self.instance,
+            exported_from: self.exported_from,
+            epoch: self.epoch,
+            records: self.records,
+            damaged: self.damaged,
+        }
+    }
+}
+
+/// Fills an engine, which is opened once the export has begun well. `given_out`: an earlier store
+/// in its place may have given out the job ids below.
+pub(crate) fn fill_engine(
+    open_engine: impl FnOnce() -> Result<Box<dyn StorageEngine>, StoreError>,
+    given_out: JobId,
     input: &mut dyn BufRead,
-) -> Result<ImportOutcome, ImportError> {
+) -> Result<FilledStore, ImportError> {
     let instance = draw_instance()?;
     let mut lines = ImportLineReader {
         input,
@@ -99,7 +97,7 @@ fn fill_store(
         .instance
         .parse()
         .map_err(|error| lines.line_error(error))?;
-    let mut engine = options.open_engine(directory)?;
+    let mut engine = open_engine()?;
     let mut batch = ImportBatch::default();
     let mut adoption = RecordAdopter::new(exported_from);
     let end = loop {
@@ -116,37 +114,22 @@ fn fill_store(
         }
     };
     batch.add_values(adoption.take_rest(), &mut engine)?;
-    // An earlier store in this place may have given out more job ids.
-    let before = floor.as_ref().and_then(|floor| floor.kept.as_ref());
-    let lost = before.map(|kept| kept.instance);
-    let given_out = before.map(|kept| kept.known.floor.next_job);
-    batch.add_next_job(given_out.unwrap_or_default(), &mut engine)?;
+    batch.add_next_job(given_out, &mut engine)?;
     batch.write_batch(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
-    let records = batch.records;
-    let ledger = batch.ledger;
-    let tally = batch.tally;
     take_over::write_new_store(
         &mut engine,
         StoreOwner { instance, epoch },
-        ledger,
+        batch.ledger,
         StoreWrites::new(),
     )?;
-    drop(engine);
-    floor.map_or(Ok(()), |mut floor| {
-        floor.reset_floor(instance, tally.to_floor(epoch, ledger.seq))
-    })?;
-    let mut marker = StoreMarker::new(options.engine, instance, epoch, ledger.seq);
-    marker.former.push(exported_from);
-    marker
-        .former
-        .extend(lost.filter(|lost| *lost != exported_from));
-    marker.write(directory)?;
-    Ok(ImportOutcome {
+    Ok(FilledStore {
         instance,
         exported_from,
         epoch,
-        records,
+        seq: batch.ledger.seq,
+        tally: batch.tally,
+        records: batch.records,
         damaged: end.damaged,
     })
 }

@@ -9,13 +9,11 @@
     allow(dead_code, reason = "what only a store on disk needs")
 )]
 
-#[cfg(any(feature = "sled", feature = "redb"))]
-pub mod accept_loss;
-#[cfg(any(feature = "sled", feature = "redb"))]
-pub mod check;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod decide_group;
+#[cfg(any(feature = "sled", feature = "redb"))]
+mod directory_store;
 mod engine_port;
 mod envelope;
 pub mod export;
@@ -24,8 +22,6 @@ pub mod fault;
 pub mod import;
 mod inline_journal;
 pub mod memory;
-#[cfg(any(feature = "sled", feature = "redb"))]
-mod open;
 pub mod port;
 pub mod record;
 #[cfg(feature = "redb")]
@@ -34,12 +30,19 @@ mod scans;
 #[cfg(feature = "sled")]
 mod sled;
 pub mod store_floor;
+#[cfg(any(feature = "sled", feature = "redb"))]
+mod store_place;
 mod store_totals;
 mod take_over;
 mod threaded_journal;
 
 #[cfg(any(feature = "sled", feature = "redb"))]
-pub use open::{EngineKind, StoreOptions, check_openable, open, open_and_load};
+pub use directory_store::{
+    DirectoryStore, EngineKind, StoreOptions, accept_loss, check, check_openable, open,
+    open_and_load,
+};
 pub use port::OpenedStore;
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub use store_place::StorePlace;
 pub use store_totals::{FORMAT, RESERVED_PREFIX};
 pub use threaded_journal::FlushLimits;

@@ -54,11 +54,11 @@ packages() {
     [ "$code" -eq 0 ] || fail "apt-get could not install ${missing[*]}"
 }
 
-# Ours are those whose numbers are below the base.
+# Ours are those whose numbers are below the base. Those with a network of their own are in nobody's way.
 is_free() {
     local daemon number
     for daemon in munged slurmctld slurmd; do
-        for number in $(pgrep -x "$daemon" || true); do
+        for number in $(pgrep -x --ns $$ --nslist net "$daemon" || true); do
             grep -qsx "$number" "$base"/*/run/"$daemon"*.pid \
                 || fail "$daemon runs here already (process $number), and is not ours: use another machine"
         done
@@ -133,6 +133,7 @@ up() {
     export SLURM_CONF=$home/slurm.conf
     mkdir -p "$home"/{munge,state,spool,log,run}
     configuration > "$SLURM_CONF"
+    ! needs_no_cgroups || echo CgroupPlugin=disabled > "$home/cgroup.conf"
     [ -s "$home/munge/key" ] || head -c 1024 /dev/urandom > "$home/munge/key"
     chown -R munge: "$home/munge"
     chmod 400 "$home/munge/key"
@@ -148,6 +149,12 @@ up() {
     await "the node" sh -c "sinfo -h -p normal -t idle,mixed,allocated -o %N | grep -q ."
     [ -z "$pair" ] || await "the second node" sh -c \
         "sinfo -h -n ${name}1 -t idle,mixed,allocated -o %N | grep -q ."
+}
+
+# An older slurmd needs no groups for processes that are tracked by their parents. A newer one takes
+# those of the machine unless it is told not to, and needs systemd for them.
+needs_no_cgroups() {
+    dpkg --compare-versions "$(dpkg-query -W -f='${Version}' slurmd)" ge 23.11
 }
 
 owner_of() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Source, fail_if_any, sources};
+use super::{Source, fail_if_any, is_comment, sources};
 
 /// Actors and what they handle, each with the lines of its `impl`.
 struct Handled<'a> {
@@ -185,6 +185,38 @@ fn no_actor_waits_for_one_that_may_wait_for_it() {
         );
     }
     assert_eq!(cycle(asks), Vec::<String>::new());
+}
+
+/// The rooms of `actors/src`, its folders and the files beside them, each with the rooms that it
+/// names.
+fn rooms(sources: &[Source]) -> Asks {
+    let mut rooms = Asks::new();
+    for source in sources {
+        let Some(path) = source.path.strip_prefix("actors/src/") else {
+            continue;
+        };
+        let room = path.split('/').next().unwrap_or_default();
+        let room = room.trim_end_matches(".rs").to_owned();
+        let lines = source.production();
+        let code = lines.iter().filter(|(_, line)| !is_comment(line));
+        let named = code.flat_map(|(_, line)| line.split("crate::").skip(1));
+        let named = named.map(|after| {
+            let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
+            after[..end.unwrap_or(after.len())].to_owned()
+        });
+        let named: Vec<String> = named.filter(|other| *other != room).collect();
+        rooms.entry(room).or_default().extend(named);
+    }
+    rooms
+}
+
+/// Whoever wants to know one folder need not read them all.
+#[test]
+fn no_two_rooms_of_the_actors_need_each_other() {
+    let rooms = rooms(&sources());
+    assert!(rooms["wiring"].contains("reserver"), "{rooms:?}");
+    assert!(rooms["job"].contains("site"), "{rooms:?}");
+    assert_eq!(cycle(rooms), Vec::<String>::new());
 }
 
 #[test]

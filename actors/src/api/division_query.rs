@@ -2,10 +2,11 @@
 
 use cospan_domain::ids::{JobId, KeyName};
 
-use super::command::{ApiRefusal, JobSubmission};
 use super::handle::ControlPlane;
-use crate::coallocator::{DivisionPreview, GridSnapshotMaker, preview_unsubmitted_division};
+use crate::commands::{ApiRefusal, JobSubmission};
+use crate::grid_snapshot::GridSnapshotMaker;
 use crate::intake::make_job_record;
+use crate::reserver::{DivisionPreview, preview_unsubmitted_division};
 
 impl ControlPlane {
     /// Works out how a flexible job with reservations would be divided if it were submitted now

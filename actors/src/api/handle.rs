@@ -27,24 +27,28 @@ use cospan_sites::port::{
 use cospan_storage::port::{StoreError, StoreSize, StoredValue};
 use tokio::sync::{broadcast, oneshot};
 
-use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
-use super::view::CommittedView;
-use crate::actor_context::SharedState;
-use crate::catalogue::NoteFileStamp;
+use crate::catalogue::{InformationActor, NoteFileStamp};
 use crate::coallocator::{
-    AskQueueStanding, GridSnapshotMaker, JobExplanation, explain_in_full, explain_unsubmitted,
+    AskQueueStanding, CoAllocator, JobExplanation, explain_in_full, explain_unsubmitted,
     explain_without_estimate,
 };
-use crate::commits::CommittedChange;
-use crate::intake::IntakeCommand;
+use crate::commands::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
+use crate::commits::{CommitStream, CommittedChange};
+use crate::committed::CommittedView;
+use crate::context::SharedState;
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::intake::{Intake, IntakeCommand};
 use crate::link_measurements::LinkFigures;
 use crate::live_state::{CopyProgressForecast, LatestSiteReport};
-use crate::site::{InspectionState, SiteCallMessage};
+use crate::site::{ClusterActor, InspectionState, SiteCallMessage};
 use crate::spec_cache::{self, CheckedSpec};
+use crate::supervision::ActorKind;
 
 #[derive(Clone)]
 pub struct ControlPlane {
     shared: Arc<SharedState>,
+    store: Arc<dyn cospan_storage::port::Journal>,
+    stream: CommitStream,
     shapes: Arc<Mutex<EmptyGridCache>>,
 }
 
@@ -76,7 +80,11 @@ impl ControlPlane {
     /// A refusal may rest on shapes this old: those of sites seldom change.
     const SHAPES_EXPIRY_MS: u64 = 1_000;
 
-    pub(crate) fn new(shared: Arc<SharedState>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        store: Arc<dyn cospan_storage::port::Journal>,
+        stream: CommitStream,
+    ) -> Self {
         let maker = GridSnapshotMaker::default();
         let shapes = EmptyGridCache {
             made_at: Timestamp(0),
@@ -85,7 +93,12 @@ impl ControlPlane {
             fitting: None,
         };
         let shapes = Arc::new(Mutex::new(shapes));
-        Self { shared, shapes }
+        Self {
+            shared,
+            store,
+            stream,
+            shapes,
+        }
     }
 
     /// The committed state.
@@ -160,8 +173,7 @@ impl ControlPlane {
         };
         self.shared
             .actors
-            .intake
-            .send_bounded(&(), command)
+            .send_bounded::<Intake, _>(&(), command)
             .map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
@@ -366,7 +378,7 @@ impl ControlPlane {
             .is_none_or(|doubted| now.since(doubted) >= pause)
         {
             live.request_all_answers(now);
-            self.shared.actors.clusters.request_look_of_all();
+            self.shared.actors.request_look_of_all(ActorKind::Cluster);
         }
     }
 
@@ -404,7 +416,11 @@ impl ControlPlane {
 
     /// Lists the links that bring files to a site, by where they begin.
     pub fn links_to(&self, site: &SiteName) -> Vec<LinkFigures> {
-        self.shared.links_to(site)
+        let links = &self.shared.links;
+        let sites = self.shared.sites.keys();
+        sites
+            .filter_map(|from| links.known_link(from, site))
+            .collect()
     }
 
     /// Returns true if so many sites are silent that the fault seems to be ours.
@@ -461,13 +477,13 @@ impl ControlPlane {
 
     /// Returns where a job stands in its placement queue; `None` if it is in none.
     pub async fn queue_standing(&self, job: JobId) -> Option<QueueStanding> {
-        let co_allocator = self.shared.actors.co_allocator.addr(&())?;
+        let co_allocator = self.shared.actors.addr::<CoAllocator>(&())?;
         co_allocator.send(AskQueueStanding(job)).await.ok()?
     }
 
     /// Follows committed changes from now on.
     pub fn subscribe_to_changes(&self) -> broadcast::Receiver<CommittedChange> {
-        self.shared.subscribe_to_changes()
+        self.stream.subscribe()
     }
 
     /// Returns the link without which a job can never be placed as things are, if there is one.
@@ -480,7 +496,7 @@ impl ControlPlane {
         site: &SiteName,
         call: SiteCallMessage<T>,
     ) -> Result<T, SiteError> {
-        let cluster = self.shared.actors.clusters.addr(site);
+        let cluster = self.shared.actors.addr::<ClusterActor>(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         cluster
             .send(call)
@@ -497,7 +513,7 @@ impl ControlPlane {
     ) -> Option<(InspectionState, Option<InspectionProgress>)> {
         let state = self.shared.live.inspections.state_of(site, place)?;
         let site = self.shared.sites.get(site);
-        Some((state, site.and_then(|site| site.read_so_far(place))))
+        Some((state, site.and_then(|site| site.files().read_so_far(place))))
     }
 
     /// Reads a piece of a file or log at a site, in the turn of a key.
@@ -514,7 +530,7 @@ impl ControlPlane {
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.read(&what, offset, limit).await })
+            Box::pin(async move { site.files().read(&what, offset, limit).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -532,7 +548,7 @@ impl ControlPlane {
         place: FilePlace,
     ) -> Result<Option<DirectoryListing>, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.list(&place).await })
+            Box::pin(async move { site.files().list(&place).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -550,7 +566,7 @@ impl ControlPlane {
         place: FilePlace,
     ) -> Result<Option<FileStamp>, SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
-            Box::pin(async move { site.stamp(&place).await })
+            Box::pin(async move { site.files().stamp(&place).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -567,7 +583,7 @@ impl ControlPlane {
         step: UploadStep,
     ) -> Result<(), SiteError> {
         let call = SiteCallMessage::new(SiteCallKind::Upload, move |site| {
-            Box::pin(async move { site.upload(&step).await })
+            Box::pin(async move { site.files().upload(&step).await })
         });
         self.call_site_actor(site, call.for_owner(by)).await
     }
@@ -582,8 +598,7 @@ impl ControlPlane {
         let information = self
             .shared
             .actors
-            .information
-            .addr(&())
+            .addr::<InformationActor>(&())
             .ok_or_else(|| busy.clone())?;
         information.send(note).await.unwrap_or(Err(busy))
     }
@@ -595,7 +610,7 @@ impl ControlPlane {
     /// The store cannot be read.
     pub fn scan_store(&self, prefix: &[u8]) -> Result<Vec<StoredValue>, StoreError> {
         let mut found = Vec::new();
-        self.shared.store.scan(prefix, &mut |stored| {
+        self.store.scan(prefix, &mut |stored| {
             found.push(stored);
             std::ops::ControlFlow::Continue(())
         })?;
@@ -604,22 +619,22 @@ impl ControlPlane {
 
     /// The store itself, for export.
     pub fn store_journal(&self) -> &Arc<dyn cospan_storage::port::Journal> {
-        &self.shared.store
+        &self.store
     }
 
     /// The size of the store.
     pub fn store_size(&self) -> StoreSize {
-        self.shared.store.size()
+        self.store.size()
     }
 
     /// Takes no new work from now on. Durable work goes on after the next start.
     pub fn begin_stopping(&self) {
-        self.shared.begin_stopping();
+        self.shared.process.begin_stopping();
     }
 
     /// Returns true if the control plane takes work.
     pub fn is_ready(&self) -> bool {
-        !self.shared.is_stopping() && self.shared.actors.intake.addr(&()).is_some()
+        !self.shared.process.is_stopping() && self.shared.actors.addr::<Intake>(&()).is_some()
     }
 
     /// The owner of a job; `None` if there is no such job.

@@ -2,6 +2,7 @@
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, RequestType};
+use cospan_domain::placement::SiteProperties;
 use cospan_domain::reservation::owner_quota::processor_share;
 use cospan_domain::units::PerMillion;
 
@@ -58,17 +59,61 @@ impl ControlPlane {
     }
 
     /// The number of processors that is this share of the largest site that offers reservations;
-    /// `None` until such a site is known.
+    /// `None` until such a site, and every other that may come to be the largest, is known.
     fn largest_quota(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
         let grid = self.empty_grid();
         let sites = grid
             .sites()
             .iter()
             .filter(|site| only.is_none_or(|only| *only == site.name));
-        let shapes = sites.filter_map(|site| site.shape.as_ref());
-        let granting = shapes.filter(|shape| shape.reservations);
-        granting
-            .map(|shape| processor_share(shape.total.processors, share))
-            .max()
+        largest_share(sites.map(|site| site.shape.as_deref()), share)
+    }
+}
+
+/// Returns this share of the largest site that offers reservations; `None` if there is none, or one
+/// has not been heard of yet.
+fn largest_share<'s>(
+    sites: impl Iterator<Item = Option<&'s SiteProperties>>,
+    share: PerMillion,
+) -> Option<u32> {
+    let mut largest = None;
+    for site in sites {
+        let site = site?;
+        if site.reservations {
+            largest = largest.max(Some(processor_share(site.total.processors, share)));
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::labels::SiteLabels;
+    use cospan_domain::resources::Resources;
+
+    use super::*;
+
+    fn granting_site(processors: u32) -> SiteProperties {
+        SiteProperties {
+            total: Resources::processors(processors),
+            largest_component: Resources::processors(processors),
+            labels: SiteLabels::default(),
+            queues: false,
+            queues_only: false,
+            reservations: true,
+            lanes: None,
+        }
+    }
+
+    #[test]
+    fn share_is_of_no_site_until_the_largest_one_is_surely_known() {
+        let half = PerMillion(500_000);
+        let small = &granting_site(4);
+        let large = &granting_site(20);
+        let known = [Some(small), Some(large)];
+        assert_eq!(largest_share(known.into_iter(), half), Some(10));
+        // After a start the first that answers may be the smallest.
+        let early = [Some(small), None];
+        assert_eq!(largest_share(early.into_iter(), half), None);
     }
 }

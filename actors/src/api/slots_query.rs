@@ -10,10 +10,10 @@ use cospan_domain::reservation::{
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
-use super::command::JobSubmission;
 use super::handle::ControlPlane;
-use crate::coallocator::preview_ranking;
+use crate::commands::JobSubmission;
 use crate::intake::make_job_record;
+use crate::reserver::preview_ranking;
 use crate::site::free_slots;
 
 /// The most slots of free time that a site is asked for. Beyond the last nothing is known.

@@ -15,13 +15,14 @@ use tokio::sync::oneshot;
 use tracing::info;
 
 use super::file_refusal;
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
-use crate::api::ApiRefusal;
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::commands::ApiRefusal;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::durable_steps::{DecidedStep, RecordInbox};
-use crate::journal::{AppendChange, AppendError, JournalChange};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// The most names that may be written at the same time; further requests are told to come back.
 const NAMES_BOUND: usize = 4_096;
@@ -158,6 +159,14 @@ pub(super) async fn send_file_command(
 ) -> Result<(), ApiRefusal> {
     let answer = information.send(FileCommandMessage { name, command }).await;
     answer.unwrap_or(Err(ApiRefusal::Busy { retry_after_s: 1 }))
+}
+
+impl RegisteredActor for InformationActor {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::Information
+    }
 }
 
 impl Actor for InformationActor {

@@ -4,7 +4,7 @@ use cospan_domain::catalogue::file_command::FileRejection;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_sites::port::SiteError;
 
-use crate::api::ApiRefusal;
+use crate::commands::ApiRefusal;
 
 /// Puts a rejected command in words, with the name that it was about.
 pub(super) fn refusal_from_rejection(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {

@@ -11,10 +11,10 @@ use tracing::error;
 
 use super::catalogue_actor::{InformationActor, send_file_command};
 use super::file_refusal;
-use crate::actor_context::SharedState;
-use crate::api::ApiRefusal;
 use crate::awaited_work::ReplyFuture;
 use crate::chaos::{self, CrashPoint};
+use crate::commands::ApiRefusal;
+use crate::context::SharedState;
 use crate::site::inspect_file;
 use crate::supervision::ActorKind;
 

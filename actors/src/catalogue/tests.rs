@@ -9,15 +9,18 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_sites::port::InspectedFile;
 
 use super::{AddFile, InformationActor, RegisterOutput, RemoveFile};
-use crate::api::ApiRefusal;
-use crate::journal::JournalChange;
+use crate::commands::ApiRefusal;
+use crate::committed::JournalChange;
 use crate::transfer::testing::{
     MemoryWorld, content, key, name, path, queued_job, run_paused, site,
 };
 
 impl MemoryWorld {
     fn catalogue_actor(&self) -> actix::Addr<InformationActor> {
-        self.shared.actors.information.addr(&()).expect("it lives")
+        self.shared
+            .actors
+            .addr::<InformationActor>(&())
+            .expect("it lives")
     }
 
     fn put_user_file(&self, at: &str, text: &str, seed: u8) {
@@ -112,7 +115,7 @@ fn run_in_world<F: Future<Output = ()>>(test: impl FnOnce(MemoryWorld) -> F + 's
                 let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
                 answers("Delft")
                     && answers("Leiden")
-                    && w.shared.actors.information.addr(&()).is_some()
+                    && w.shared.actors.addr::<InformationActor>(&()).is_some()
             })
             .await;
         test(world).await;

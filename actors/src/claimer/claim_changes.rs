@@ -1,19 +1,26 @@
 //! Changes after which processors are to be claimed, or no longer.
 
+use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::{Job, JobPhase};
 
 use super::note_refused_claims;
-use crate::actor_context::{SharedState, lock};
-use crate::journal::JournalChange;
+use crate::commits::ChangedObjects;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::supervision::ActorId;
 
 /// Asks the claimer to look, if a change concerns it.
-pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
+pub(crate) fn follow_commit(
+    shared: &SharedState,
+    changed: &ChangedObjects<JobId>,
+    change: &JournalChange,
+) {
     let JournalChange::Job { old, new, events } = change else {
         return;
     };
     if has_unclaimed_components(old) || has_unclaimed_components(new) {
-        lock(&shared.dirty.claims).insert(new.id);
-        shared.actors.claimer.request_look_of(&());
+        changed.note([new.id]);
+        shared.actors.request_look_of(&ActorId::Claimer);
     }
     note_refused_claims(&shared.live, &shared.settings.job, (old, new), events);
 }

@@ -14,13 +14,12 @@ use cospan_domain::placement::{
     self, GridSite, GridSnapshot, LoadReport, PlacementContext, PlacementRequest,
     RemainingResources, SilentObserver, SitePairHistory,
 };
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
-use crate::coallocator::{GridSnapshotMaker, believed_idle};
+use crate::committed::CommittedView;
+use crate::context::SharedState;
+use crate::grid_snapshot::{GridSnapshotMaker, believed_idle};
 
 /// A pass over the jobs that are due.
 pub(super) struct ClaimPass<'a> {
@@ -197,7 +196,7 @@ impl ClaimableSites for ClaimPass<'_> {
         let bounded = grid
             .site(&placement.site)
             .is_some_and(|site| site.staging_left.is_some());
-        if bounded && !is_planted(PlantedBug::StageTogether) {
+        if bounded {
             self.staged
                 .extend(contents.map(|content| (placement.site.clone(), content)));
         }

@@ -16,8 +16,7 @@ use cospan_sites::slurm_site::LANES;
 
 use super::*;
 use crate::actor_settings::StagingLimits;
-use crate::deductions::DeductionHolder;
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
 use crate::live_state::LatestSiteReport;
 use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
@@ -107,7 +106,7 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         let world = MemoryWorld::new(&["Delft"]);
         world.settle().await;
         report_idle(&world, "Delft", 10);
-        let life = DeductionHolder::new(world.shared.clone());
+        let life = world.deduction_holder();
         let now = world.shared.clock.now();
         let delft = |deducted| [(site("Delft"), deducted)].into_iter();
         life.deduct_for_job(

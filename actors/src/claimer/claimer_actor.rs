@@ -14,14 +14,14 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::claim_snapshot::ClaimPass;
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
-use crate::coallocator::GridSnapshotMaker;
+use crate::commits::ChangedObjects;
+use crate::context::SharedState;
 use crate::deductions::DeductionHolder;
-use crate::job::{self, JobCommandMessage};
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::job::{self, JobCommandMessage, job_actor};
 use crate::supervision::{ActorId, ActorKind, LifeGuard, OwedAnswer};
-use crate::transfer::StagingDeductionGuard;
 
 /// A report this old when a try is due is as good as a new one.
 const FRESH: DurationMs = DurationMs(1_000);
@@ -34,6 +34,8 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// The actor that keeps the claiming queue, and a timer for each job in it.
 pub struct Claimer {
     shared: Arc<SharedState>,
+    /// Jobs whose place in the queue may have changed.
+    changed: ChangedObjects<JobId>,
     queue: ClaimingQueue,
     grid: GridSnapshotMaker,
     /// The times at which tries that wait for fresh reports became due.
@@ -58,16 +60,22 @@ struct JobTookTry {
 
 impl Claimer {
     /// Begins a new life: the queue is made anew from the view.
-    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        changed: ChangedObjects<JobId>,
+        dirty: DirtyFlag,
+        guard: LifeGuard,
+    ) -> Self {
         let depth = shared.metrics.mailbox_depth.with_label_values(&["claimer"]);
         depth.set(0);
         Self {
             depth,
+            changed,
             queue: ClaimingQueue::default(),
             grid: GridSnapshotMaker::default(),
             awaited: BTreeMap::new(),
             under_way: BTreeSet::new(),
-            plans: DeductionHolder::new(shared.clone()),
+            plans: DeductionHolder::new(shared.deductions.clone(), shared.view.clone()),
             looks_again: false,
             shared,
             dirty,
@@ -76,7 +84,7 @@ impl Claimer {
     }
 
     fn update_queued_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
-        match job.and_then(|job| self.shared.next_claim_time(job)) {
+        match job.and_then(|job| job.next_claim_time(&self.shared.settings.job)) {
             Some(at) if self.queue.time_of(id) != Some(at) => {
                 self.awaited.remove(&id);
                 self.queue.set_time(id, at);
@@ -97,7 +105,7 @@ impl Claimer {
         self.dirty.take_owed_look();
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        for id in self.shared.dirty.take_claiming_jobs() {
+        for id in self.changed.take() {
             self.update_queued_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
         self.send_due_tries(ctx);
@@ -158,7 +166,9 @@ impl Claimer {
                 informed = false;
                 if asks {
                     live.request_fresh_report(&site, now);
-                    self.shared.actors.clusters.request_look_of(&site);
+                    self.shared
+                        .actors
+                        .request_look_of(&ActorId::Cluster(site.clone()));
                 }
             }
         }
@@ -206,10 +216,9 @@ impl Claimer {
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
         let external = job::external_state(&shared, job);
-        let promise = StagingDeductionGuard::for_placements(
-            &shared,
-            attempt.moves.iter().map(|(_, placement)| placement),
-        );
+        let promise = shared
+            .promised
+            .deduct_for_placements(attempt.moves.iter().map(|(_, placement)| placement));
         let owed = OwedAnswer::new(
             ctx.address(),
             JobTookTry {
@@ -222,7 +231,7 @@ impl Claimer {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             let taken = request_claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
-                promise.end_once_decided(taken).await;
+                promise.end_once_decided(taken, shared.journal()).await;
             }
             // A rebuilt claimer has nothing under way.
             owed.send_answer(JobTookTry { job: id, taken }).await;
@@ -265,7 +274,7 @@ async fn request_claim(
     external: JobSurroundings,
 ) -> bool {
     let victims = attempt.preempting.clone();
-    let Some(addr) = shared.job_actor(id).await else {
+    let Some(addr) = job_actor(shared, id).await else {
         return false;
     };
     let answer = addr
@@ -282,12 +291,20 @@ async fn request_claim(
 /// not get the message keeps its processors, and the claim is lost in time.
 async fn preempt_victims(shared: &SharedState, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
-        if let Some(addr) = shared.job_actor(victim).await {
+        if let Some(addr) = job_actor(shared, victim).await {
             // A victim refuses if it ended or changed meanwhile.
             let _ = addr
                 .send(JobCommandMessage(JobCommand::Preempt { by }))
                 .await;
         }
+    }
+}
+
+impl RegisteredActor for Claimer {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::Claimer
     }
 }
 
@@ -325,7 +342,7 @@ impl Handler<JobTookTry> for Claimer {
         self.depth.set(self.under_way.len() as i64);
         if answer.taken {
             // One look serves all tries that are answered at about the same time.
-            self.shared.actors.claimer.request_look_of(&())
+            self.shared.actors.request_look_of(&ActorId::Claimer)
         } else {
             self.schedule_next_look(ctx)
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, AsyncContext, Context};
 use cospan_domain::ids::JobId;
 
-use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::supervision::LifeGuard;
+use crate::context::SharedState;
+use crate::supervision::{ActorId, LifeGuard};
 
 /// The timer of one job.
 pub struct ClaimTimer {
@@ -29,7 +29,7 @@ impl ClaimTimer {
         let Some(time) = view
             .jobs
             .get(&self.job)
-            .and_then(|job| self.shared.next_claim_time(job))
+            .and_then(|job| job.next_claim_time(&self.shared.settings.job))
         else {
             self.guard.disarm();
             ctx.stop();
@@ -37,7 +37,7 @@ impl ClaimTimer {
         };
         let now = self.shared.clock.now();
         if time <= now {
-            self.shared.actors.claimer.request_look_of(&());
+            self.shared.actors.request_look_of(&ActorId::Claimer);
             self.guard.disarm();
             ctx.stop();
             return;

@@ -7,6 +7,7 @@ use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 
 use super::coallocator_actor::CoAllocator;
+use crate::supervision::ActorId;
 
 /// The number of jobs that are folded anew before everybody else has a turn: one owner may have
 /// very many.
@@ -45,6 +46,6 @@ impl CoAllocator {
             };
             self.update_job(&view, id);
         }
-        self.shared.actors.co_allocator.request_look_of(&());
+        self.shared.actors.request_look_of(&ActorId::CoAllocator);
     }
 }

@@ -21,8 +21,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::coallocator_actor::CoAllocator;
-use crate::actor_context::SharedState;
 use crate::chaos;
+use crate::context::SharedState;
 use crate::deductions::LEASE;
 use crate::site::{BidReply, BidReplyContent, BiddingMessage, ClusterActor, JobAnnouncement};
 use crate::supervision::ActorKind;
@@ -189,7 +189,7 @@ impl CoAllocator {
             at: self.shared.clock.now(),
             asked: in_full.then(|| open.asked.clone()),
             ground: open.ground.clone(),
-            reply: ctx.address(),
+            reply: ctx.address().recipient(),
         });
         let cleared = self.bids.clears.take();
         let mut clears = 0;
@@ -238,10 +238,12 @@ impl CoAllocator {
     /// Sends a message to all sites.
     fn send_to_all_sites(&self, message: impl Fn() -> BiddingMessage) {
         let mut told = 0;
-        self.shared.actors.clusters.for_each_actor(|_, addr| {
-            told += 1;
-            addr.do_send(message());
-        });
+        self.shared
+            .actors
+            .for_each_actor::<ClusterActor>(ActorKind::Cluster, |_, addr| {
+                told += 1;
+                addr.do_send(message());
+            });
         self.shared.metrics.bid_messages.inc_by(told);
     }
 
@@ -293,7 +295,7 @@ impl CoAllocator {
         let key = open.key;
         let asked = Some(open.asked.clone());
         let ground = open.ground.clone();
-        let reply = ctx.address();
+        let reply = ctx.address().recipient();
         let at = self.shared.clock.now();
         let told = Arc::new(JobAnnouncement {
             key,
@@ -302,7 +304,7 @@ impl CoAllocator {
             ground,
             reply,
         });
-        if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
+        if let Some(addr) = self.shared.actors.addr::<ClusterActor>(&place.name) {
             open.round.count_sent(3);
             addr.do_send(BiddingMessage::Cancel(key.job));
             addr.do_send(BiddingMessage::Announce {
@@ -397,10 +399,10 @@ impl CoAllocator {
                 uses.entry(index).or_default().add(&used);
             }
         }
-        let clusters = &self.shared.actors.clusters;
+        let actors = &self.shared.actors;
         let addrs = uses
             .keys()
-            .filter_map(|&site| Some((site, clusters.addr(&sites[site].name)?)));
+            .filter_map(|&site| Some((site, actors.addr::<ClusterActor>(&sites[site].name)?)));
         let addrs: Vec<_> = addrs.collect();
         if let Some(gone) = uses
             .keys()
@@ -427,7 +429,7 @@ impl CoAllocator {
                 key: open.key,
                 site,
                 used,
-                reply: ctx.address(),
+                reply: ctx.address().recipient(),
             });
         }
         let awaited = uses.clone();
@@ -549,16 +551,18 @@ fn visit_site_actors(
 ) {
     let mut sites = grid.sites().iter().enumerate().peekable();
     // Both are in order of name.
-    shared.actors.clusters.for_each_actor(|name, addr| {
-        while let Some((site, place)) = sites.peek() {
-            match place.name.cmp(name) {
-                Ordering::Greater => return,
-                Ordering::Equal => visit(*site, addr),
-                Ordering::Less => {}
+    shared
+        .actors
+        .for_each_actor::<ClusterActor>(ActorKind::Cluster, |name, addr| {
+            while let Some((site, place)) = sites.peek() {
+                match place.name.cmp(name) {
+                    Ordering::Greater => return,
+                    Ordering::Equal => visit(*site, addr),
+                    Ordering::Less => {}
+                }
+                sites.next();
             }
-            sites.next();
-        }
-    });
+        });
 }
 
 /// A round in which no site is left to wait for.

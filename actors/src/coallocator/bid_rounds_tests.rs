@@ -14,10 +14,12 @@ use cospan_domain::placement::{AnnouncedNeed, BidRoundBasis, PlacementRequest};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::GridSnapshotMaker;
-use crate::deductions::{DeductionHolder, LEASE};
-use crate::journal::JournalChange;
+use crate::coallocator::CoAllocator;
+use crate::committed::JournalChange;
+use crate::deductions::LEASE;
+use crate::grid_snapshot::GridSnapshotMaker;
 use crate::site::{BiddingMessage, ClusterActor, JobAnnouncement};
+use crate::supervision::{ActorId, ActorKind};
 use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
 
 const JOB: u64 = 1;
@@ -57,7 +59,7 @@ async fn set_site_processors(world: &MemoryWorld, counts: [u32; 3]) {
             |world: &MemoryWorld| {
                 // Sites are asked while somebody wants to know.
                 world.shared.live.set_placement_awaited(true);
-                world.shared.actors.clusters.request_look_of_all();
+                world.shared.actors.request_look_of_all(ActorKind::Cluster);
                 names
                     .into_iter()
                     .zip(counts)
@@ -140,7 +142,7 @@ fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
                 world.shared.deductions.open_plan_count() == 0
             })
             .await;
-        assert_eq!(world.shared.deduction_leaks(), []);
+        assert_eq!(world.deduction_leaks(), []);
     });
 }
 
@@ -218,8 +220,7 @@ async fn award_to_paused_site(world: &MemoryWorld) -> DeductionKey {
     let delft = world
         .shared
         .actors
-        .clusters
-        .addr(&site("Delft"))
+        .addr::<ClusterActor>(&site("Delft"))
         .expect("it lives");
     submit_job(world, JOB, 8).await;
     let bid = || {
@@ -297,7 +298,7 @@ fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
                 .cloned()
         };
         assert_eq!(at_delft(&world), None);
-        assert_eq!(world.shared.deduction_leaks(), []);
+        assert_eq!(world.deduction_leaks(), []);
     });
 }
 
@@ -370,7 +371,7 @@ fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
                 world.shared.deductions.open_plan_count() == 0
             })
             .await;
-        assert_eq!(world.shared.deduction_leaks(), []);
+        assert_eq!(world.deduction_leaks(), []);
     });
 }
 
@@ -387,7 +388,7 @@ fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
         assert_eq!(world.shared.deductions.open_plan_count(), 0, "at once");
         // Looks, deductions and releases bring it back no sooner.
         for _ in 0..100 {
-            world.shared.actors.co_allocator.request_look_of(&());
+            world.shared.actors.request_look_of(&ActorId::CoAllocator);
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
         assert_eq!(
@@ -409,7 +410,7 @@ fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
 fn what_another_gives_back_goes_to_who_has_waited_longest() {
     run_paused(|| async {
         let world = three_site_world().await;
-        let life = DeductionHolder::new(world.shared.clone());
+        let life = world.deduction_holder();
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
         let other = life.open_plan(JobId(9), an_hour);
         let delft = site("Delft");
@@ -452,7 +453,10 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
 fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
     run_paused(|| async {
         let world = three_site_world().await;
-        world.shared.actors.clusters.remove_actor(&site("Delft"));
+        world
+            .shared
+            .actors
+            .remove_actor(&ActorId::Cluster(site("Delft")));
         submit_job(&world, JOB, 5).await;
         world
             .wait_until("it is placed", |world| placed_site(world, JOB).is_some())
@@ -465,7 +469,7 @@ fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
 fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
     run_paused(|| async {
         let world = three_site_world().await;
-        let life = DeductionHolder::new(world.shared.clone());
+        let life = world.deduction_holder();
         let now = world.shared.clock.now();
         let defaults = &world.shared.settings.default_policies;
         let request = Arc::new(PlacementRequest::of_job(&job_wanting(JOB, 4), defaults));
@@ -475,15 +479,14 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
         let delft = world
             .shared
             .actors
-            .clusters
-            .addr(&site("Delft"))
+            .addr::<ClusterActor>(&site("Delft"))
             .expect("it lives");
         let reply = world
             .shared
             .actors
-            .co_allocator
-            .addr(&())
-            .expect("it lives");
+            .addr::<CoAllocator>(&())
+            .expect("it lives")
+            .recipient();
         let announce = |key| {
             let asked = asked.clone();
             let ground = ground.clone();
@@ -534,7 +537,7 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
 fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
     run_paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        let life = DeductionHolder::new(world.shared.clone());
+        let life = world.deduction_holder();
         let uses = [(
             site("Delft"),
             DeductedAmounts::for_proposal(Resources::processors(3)),
@@ -549,17 +552,13 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
                 .processors,
             3
         );
-        assert_eq!(
-            world.shared.deduction_leaks().len(),
-            1,
-            "nobody has such a job"
-        );
+        assert_eq!(world.deduction_leaks().len(), 1, "nobody has such a job");
         drop(life);
         assert_eq!(
             world.shared.deductions.deducted_at(&site("Delft")),
             DeductedAmounts::default()
         );
-        assert_eq!(world.shared.deduction_leaks(), []);
+        assert_eq!(world.deduction_leaks(), []);
     });
 }
 
@@ -574,7 +573,7 @@ fn what_one_promises_is_promised_to_nobody_else() {
                 .usable_by_site()[0]
                 .processors
         };
-        let life = DeductionHolder::new(world.shared.clone());
+        let life = world.deduction_holder();
         let at_delft = |deducted| [(site("Delft"), deducted)].into_iter();
         life.deduct_for_job(
             JobId(2),

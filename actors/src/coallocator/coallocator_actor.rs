@@ -19,18 +19,17 @@ use tracing::{debug, error};
 
 use super::barred_owners::BarredOwnerJobs;
 use super::bid_rounds::BiddingState;
-use super::grid_snapshot::GridSnapshotMaker;
-use super::rescheduling::ReschedulingState;
-use super::reservation_sites::ReservationSeekers;
+use super::crash_suspects::CrashSuspects;
 use super::shared_reservation_admission::SharedReservationJobs;
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
-use crate::api::CommittedView;
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::commits::ChangedObjects;
+use crate::committed::CommittedView;
+use crate::context::SharedState;
 use crate::deductions::DeductionHolder;
-use crate::job::JobCommandMessage;
-use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
-use crate::transfer::{StagingDeductionGuard, check_staging_room};
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::job::{JobCommandMessage, hold_job, job_actor, send_job_command};
+use crate::supervision::{ActorId, ActorKind, LifeGuard, OwedAnswer};
 
 /// The pause before a job that did not take its proposal is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
@@ -40,6 +39,10 @@ const HOLD_AGAIN: Duration = Duration::from_secs(1);
 /// Takes jobs from the placement queues and finds sites for them.
 pub struct CoAllocator {
     pub(super) shared: Arc<SharedState>,
+    /// Jobs whose place in the queues may have changed.
+    changed_jobs: ChangedObjects<JobId>,
+    /// Jobs in whose turn earlier lives ended.
+    crash_suspects: Arc<CrashSuspects>,
     queues: PlacementQueues,
     /// Sweeps that may have only a limited number of runs at once.
     groups: SweepGroups,
@@ -48,10 +51,6 @@ pub struct CoAllocator {
     pub(super) grid: GridSnapshotMaker,
     pub(super) plans: DeductionHolder,
     pub(super) bids: BiddingState,
-    /// Jobs that want a reservation.
-    pub(super) seeking: ReservationSeekers,
-    /// Jobs whose reserved starts may be brought forward.
-    pub(super) forwarding: ReschedulingState,
     /// Jobs with shared reservations.
     pub(super) within: SharedReservationJobs,
     /// Jobs that got a proposal and did not answer yet, however long that takes.
@@ -94,7 +93,13 @@ impl CoAllocator {
     const SUSPECT_DEATHS: u32 = 2;
 
     /// Begins a new life: the queues are made anew from the view.
-    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        changed_jobs: ChangedObjects<JobId>,
+        crash_suspects: Arc<CrashSuspects>,
+        dirty: DirtyFlag,
+        guard: LifeGuard,
+    ) -> Self {
         let queue = shared.settings.queue.clone();
         let seed = shared.settings.history_seed.clone();
         let queues = PlacementQueues::new(queue, seed);
@@ -105,6 +110,8 @@ impl CoAllocator {
         depth.set(0);
         Self {
             depth,
+            changed_jobs,
+            crash_suspects,
             queues,
             groups: SweepGroups::default(),
             lengths: Priority::ALL.map(|class: Priority| {
@@ -114,10 +121,8 @@ impl CoAllocator {
                     .with_label_values(&[class.as_str()])
             }),
             grid: GridSnapshotMaker::default(),
-            plans: DeductionHolder::new(shared.clone()),
+            plans: DeductionHolder::new(shared.deductions.clone(), shared.view.clone()),
             bids: BiddingState::default(),
-            seeking: ReservationSeekers::default(),
-            forwarding: ReschedulingState::default(),
             within: SharedReservationJobs::default(),
             asked: BTreeSet::new(),
             scan: None,
@@ -134,14 +139,10 @@ impl CoAllocator {
     }
 
     fn rebuild_queues(&mut self) {
-        self.shared.dirty.take_jobs();
+        self.changed_jobs.take();
         let view = self.shared.view.load();
-        let now = self.shared.clock.now();
-        self.shared.dirty.take_reschedulable_jobs();
         for job in view.jobs.values() {
             self.groups.record_phase(job);
-            self.seeking.update_seeking_job(job.id, Some(job));
-            self.forwarding.update_reserved_job(job.id, Some(job), now);
             self.within.update_sharing_job(job.id, Some(job));
         }
         for group in self.groups.limited_sweeps() {
@@ -159,7 +160,7 @@ impl CoAllocator {
     }
 
     fn update_changed_jobs(&mut self) {
-        let dirty = self.shared.dirty.take_jobs();
+        let dirty = self.changed_jobs.take();
         if dirty.is_empty() {
             return;
         }
@@ -186,26 +187,16 @@ impl CoAllocator {
             .for_each(|id| self.update_job(&view, id));
     }
 
-    fn update_reschedulable_jobs(&mut self) {
-        let view = self.shared.view.load();
-        let now = self.shared.clock.now();
-        for id in self.shared.dirty.take_reschedulable_jobs() {
-            self.forwarding
-                .update_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
-        }
-    }
-
     /// Follows a job as it stands in the view, and as its sweep lets it be tried.
     pub(super) fn update_job(&mut self, view: &CommittedView, id: JobId) {
         let job = view.jobs.get(&id);
-        self.seeking.update_seeking_job(id, job.map(AsRef::as_ref));
         self.within.update_sharing_job(id, job.map(AsRef::as_ref));
         if self.shunned.contains(&id) {
             if job.is_some_and(|job| needs_hold(job)) {
                 return;
             }
             self.shunned.remove(&id);
-            self.shared.clear_crash_suspect(id);
+            self.crash_suspects.clear_job(id);
         }
         let tried = job.filter(|job| self.groups.has_turn(job));
         let waiting = tried
@@ -222,7 +213,6 @@ impl CoAllocator {
         self.dirty.take_owed_look();
         self.update_changed_jobs();
         self.update_barred_owner_requests();
-        self.update_reschedulable_jobs();
         self.drop_void_round(ctx);
         let now = self.shared.clock.now();
         for job in self.plans.take_expired_jobs(now) {
@@ -233,8 +223,6 @@ impl CoAllocator {
         } else if !self.queues.is_empty() {
             self.begin_scan(ctx);
         }
-        self.send_due_sites(ctx);
-        self.look_for_earlier_starts(ctx);
         self.place_sharing_jobs(ctx);
         self.request_site_reports();
         self.set_timers(ctx, now);
@@ -243,9 +231,9 @@ impl CoAllocator {
 
     /// Has sites polled again while jobs wait for what they have.
     fn request_site_reports(&self) {
-        let wanted = self.queues.has_jobs_without_proposal() || self.forwarding.follows_any_job();
+        let wanted = self.queues.has_jobs_without_proposal();
         if self.shared.live.set_placement_awaited(wanted) && wanted {
-            self.shared.actors.clusters.request_look_of_all();
+            self.shared.actors.request_look_of_all(ActorKind::Cluster);
         }
     }
 
@@ -315,7 +303,10 @@ impl CoAllocator {
             self.plans.end_plan_of_job(job);
             return self.queues.forget_job(job);
         };
-        let room = check_staging_room(&self.shared, &view, &offer.plan.placements);
+        let room = self
+            .shared
+            .promised
+            .check_room(&view, &offer.plan.placements);
         budget.spend_units(room.looks);
         if !room.is_there {
             // A claim moved there, or a job took it, since the scan began.
@@ -327,7 +318,10 @@ impl CoAllocator {
         self.asked.insert(job);
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
-        let promise = StagingDeductionGuard::for_placements(&self.shared, placements.iter());
+        let promise = self
+            .shared
+            .promised
+            .deduct_for_placements(placements.iter());
         // Sites hold processors for a granted plan: they are deducted already.
         if granted.is_none() {
             let offered = record.spec.resource_uses(placements);
@@ -342,7 +336,7 @@ impl CoAllocator {
         // Not a future of this actor: it would poll all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach_point(CrashPoint::SpawnedFuture);
-            let answer = match shared.job_actor(job).await {
+            let answer = match job_actor(&shared, job).await {
                 Some(addr) => addr
                     .send(JobCommandMessage(JobCommand::Place { placements, by }))
                     .await
@@ -351,7 +345,7 @@ impl CoAllocator {
             };
             let taken = matches!(answer, Some(Ok(())));
             if let Some(promise) = promise {
-                promise.end_once_decided(taken).await;
+                promise.end_once_decided(taken, shared.journal()).await;
             }
             // A rebuilt co-allocator has proposed nothing.
             owed.send_answer(ProposalAnswer { job, taken }).await;
@@ -402,7 +396,8 @@ impl CoAllocator {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
         };
-        self.send_job_command(job, command, QueueDecisionSent(job), ctx);
+        let heard = QueueDecisionSent(job);
+        send_job_command(&self.shared, job, command, heard, ctx.address());
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
@@ -446,10 +441,10 @@ impl CoAllocator {
     /// Holds the jobs in whose turn the last lives ended, so that the co-allocator goes on.
     fn hold_crash_suspects(&mut self) {
         let view = self.shared.view.load();
-        let suspects = self.shared.crash_suspects().into_iter();
+        let suspects = self.crash_suspects.all().into_iter();
         for (job, _) in suspects.filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
             if !view.jobs.get(&job).is_some_and(|job| needs_hold(job)) {
-                self.shared.clear_crash_suspect(job);
+                self.crash_suspects.clear_job(job);
                 continue;
             }
             error!(
@@ -470,7 +465,7 @@ fn needs_hold(job: &Job) -> bool {
 /// Holds a job, even if its record changes meanwhile.
 async fn hold_until_durable(shared: Arc<SharedState>, job: JobId) {
     loop {
-        crate::wiring::hold_job(&shared, job).await;
+        hold_job(&shared, job).await;
         if !shared
             .view
             .load()
@@ -489,8 +484,16 @@ impl Drop for CoAllocator {
         if std::thread::panicking()
             && let Some(job) = self.scan.as_ref().and_then(Scan::job_in_trial)
         {
-            self.shared.note_crash_suspect(job);
+            self.crash_suspects.note_death(job);
         }
+    }
+}
+
+impl RegisteredActor for CoAllocator {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::CoAllocator
     }
 }
 

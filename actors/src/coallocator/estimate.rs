@@ -12,8 +12,8 @@ use cospan_domain::placement::estimate::{
 use cospan_domain::placement::{GridSnapshot, PlacementRequest, SitePairHistory};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::actor_context::SharedState;
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
+use crate::context::SharedState;
 
 /// The most jobs before it that are looked at; with more of them the pace of the queue counts.
 const MOST_AHEAD: usize = 50;

@@ -19,8 +19,8 @@ use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, StartEstimate};
-use super::grid_snapshot::GridSnapshotMaker;
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
+use crate::grid_snapshot::GridSnapshotMaker;
 use crate::job::SilentSiteReport;
 use crate::link_measurements::LinkFigures;
 
@@ -153,7 +153,7 @@ fn explain_with_estimate(
     let explanation = explain_by_policy(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = SilentSiteReport::from_job(shared, job);
     JobExplanation {
-        next_claim: shared.next_claim_time(job),
+        next_claim: job.next_claim_time(&shared.settings.job),
         estimate,
         silence,
         ..explanation
@@ -303,7 +303,7 @@ fn expected_transfers(shared: &SharedState, plan: &PlacementPlan) -> Vec<Expecte
                 .sources
                 .iter()
                 .map(move |source| {
-                    let link = shared.known_link(&source.from, &to);
+                    let link = shared.links.known_link(&source.from, &to);
                     let time = link
                         .as_ref()
                         .and_then(|l| source.content.size.transfer_time(l.bandwidth));

@@ -1,20 +1,25 @@
 //! Changes after which jobs may be placed that were not before.
 
-use std::sync::Arc;
-
+use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::{Job, JobPhase};
 
-use crate::actor_context::{SharedState, lock};
-use crate::journal::JournalChange;
+use crate::commits::ChangedObjects;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::supervision::ActorId;
 
 /// Asks the co-allocator to look, if a change concerns it.
-pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
+pub(crate) fn follow_commit(
+    shared: &SharedState,
+    jobs: &ChangedObjects<JobId>,
+    change: &JournalChange,
+) {
     let looks = match change {
-        JournalChange::NewJobs(jobs) => {
-            lock(&shared.dirty.jobs).extend(jobs.iter().map(|job| job.id));
+        JournalChange::NewJobs(new) => {
+            jobs.note(new.iter().map(|job| job.id));
             true
         }
-        JournalChange::Job { old, new, .. } => follow_job(shared, old, new),
+        JournalChange::Job { old, new, .. } => follow_job(shared, jobs, old, new),
         JournalChange::Site { .. } | JournalChange::File { .. } => {
             shared.live.note_placement_change();
             true
@@ -29,12 +34,12 @@ pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
         | JournalChange::Barrier => false,
     };
     if looks {
-        shared.actors.co_allocator.request_look_of(&());
+        shared.actors.request_look_of(&ActorId::CoAllocator);
     }
 }
 
 /// Notes which job changed; returns true if the co-allocator is to look.
-fn follow_job(shared: &SharedState, old: &Arc<Job>, new: &Arc<Job>) -> bool {
+fn follow_job(shared: &SharedState, jobs: &ChangedObjects<JobId>, old: &Job, new: &Job) -> bool {
     let task = new.spec.run.task.as_ref();
     // The end of a run may give another one of its sweep its turn.
     let is_limited = task.is_some_and(|task| task.at_once.is_some());
@@ -44,12 +49,8 @@ fn follow_job(shared: &SharedState, old: &Arc<Job>, new: &Arc<Job>) -> bool {
     let is_queued = matches!(new.phase, JobPhase::Queued { .. });
     let queues_change = was_queued || is_queued || (others_wait && new.is_final());
     if queues_change {
-        lock(&shared.dirty.jobs).insert(new.id);
-    }
-    let is_flexible = old.is_flexibly_reserved() || new.is_flexibly_reserved();
-    if is_flexible {
-        lock(&shared.dirty.promised).insert(new.id);
+        jobs.note([new.id]);
     }
     // Other changes of a job matter to jobs that wait, if any do.
-    is_flexible || queues_change || shared.live.is_placement_awaited()
+    queues_change || shared.live.is_placement_awaited()
 }

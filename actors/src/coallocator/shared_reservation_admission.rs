@@ -20,8 +20,9 @@ use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
-use crate::api::CommittedView;
 use crate::chaos;
+use crate::committed::CommittedView;
+use crate::job::send_job_command;
 use crate::supervision::ActorKind;
 
 /// The time from the placement to the claim that the site takes in.
@@ -142,13 +143,15 @@ impl CoAllocator {
                         placements,
                         by: None,
                     };
-                    self.send_job_command(id, command, AdmissionDecisionSent(id), ctx);
+                    let heard = AdmissionDecisionSent(id);
+                    send_job_command(&self.shared, id, command, heard, ctx.address());
                 }
                 AdmissionDecision::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
                     let wish = job.reservation_terms();
                     let command = JobCommand::LoseReservation { reason, wish };
-                    self.send_job_command(id, command, AdmissionDecisionSent(id), ctx);
+                    let heard = AdmissionDecisionSent(id);
+                    send_job_command(&self.shared, id, command, heard, ctx.address());
                 }
                 AdmissionDecision::Wait(until) => next = next.into_iter().chain(until).min(),
             }

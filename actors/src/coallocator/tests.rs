@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix::{Actor, Addr};
+use actix::Addr;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId, SiteName};
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, FlexibleBounds, JobSpec, Priority, RequestType};
@@ -18,11 +18,11 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{SiteCapabilities, SiteDescription};
 
 use super::{
-    AskQueueStanding, CoAllocator, JobExplanation, WaitCause, believed_idle, explain_in_full,
-    explain_unsubmitted, idle_drops_from_now, may_go_to_probed_site,
+    AskQueueStanding, CoAllocator, JobExplanation, WaitCause, explain_in_full, explain_unsubmitted,
 };
-use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
-use crate::journal::JournalChange;
+use crate::actor_registry::LookAgain;
+use crate::committed::JournalChange;
+use crate::grid_snapshot::{believed_idle, idle_drops_from_now, may_go_to_probed_site};
 use crate::live_state::LatestSiteReport;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
@@ -33,13 +33,8 @@ impl MemoryWorld {
     fn co_allocator(&self) -> Addr<CoAllocator> {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
-        let dirty = DirtyFlag::default();
-        let addr = CoAllocator::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared
-            .actors
-            .co_allocator
-            .register_actor((), RegisteredActor::new(addr.clone(), dirty));
-        addr
+        self.workshop.build_actor(&ActorId::CoAllocator, guard);
+        self.shared.actors.addr(&()).expect("it was just built")
     }
 }
 
@@ -339,6 +334,7 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
             let pair = (pair.0.clone(), pair.1.clone());
             world
                 .shared
+                .links
                 .record_transfer(pair, Bytes(10_000_000), slow, now);
         }
         let after = sites_for_connected_pair(&world);

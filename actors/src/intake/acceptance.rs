@@ -1,18 +1,17 @@
 //! Acceptance: requests that come in at once become durable by one append.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
 use cospan_domain::ids::Seq;
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_storage::record::job::submission_changes;
 
 use super::Intake;
 use super::intake_actor::ApiAnswerSender;
-use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::commands::{ApiAnswer, ApiRefusal, SubmittedJob};
+use crate::committed::JournalChange;
+use crate::journal::{AppendChange, AppendError};
 
 /// The most jobs that go to the journal together, unless one request has more.
 const TOGETHER_MAX: usize = 64;
@@ -30,9 +29,6 @@ impl Intake {
     /// Has a request's jobs made durable, with those of others that came in meanwhile: waiting
     /// messages are taken up before the journal is asked.
     pub(super) fn accept_request(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
-        if is_planted(PlantedBug::AnswerEarly) {
-            return self.answer_early(one, ctx);
-        }
         let waiting: usize = self.accepting.iter().map(|other| other.jobs.len()).sum();
         if waiting + one.jobs.len() > TOGETHER_MAX {
             self.append_accepted_requests(ctx);
@@ -113,15 +109,6 @@ impl Intake {
     fn refuse_request(&mut self, one: AcceptedRequest, refusal: ApiRefusal) {
         one.jobs.iter().for_each(|job| self.forget_job(job));
         self.answer_command(one.answer, Err(refusal));
-    }
-
-    /// The planted bug of that name.
-    fn answer_early(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
-        self.answer_command(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
-        let change = JournalChange::NewJobs(one.jobs);
-        ctx.run_later(Duration::from_millis(100), |this, _| {
-            this.shared.journal().do_send(AppendChange(change));
-        });
     }
 }
 

@@ -11,12 +11,12 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::{ClassRequest, JobClassProperties, decide_class};
 
-use super::shared_reservation_commands;
-use crate::actor_context::SharedState;
-use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome, OperatorCommand};
-use crate::catalogue::{AddFile, RemoveFile};
-use crate::job::{JobCommandMessage, SilentSiteReport, not_given_up_text};
-use crate::site::SiteCommandMessage;
+use super::shared_reservation_commands::{self, PendingReservationNames};
+use crate::catalogue::{AddFile, InformationActor, RemoveFile};
+use crate::commands::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome, OperatorCommand};
+use crate::context::SharedState;
+use crate::job::{JobActor, JobCommandMessage, SilentSiteReport, job_actor, not_given_up_text};
+use crate::site::{ClusterActor, SiteCommandMessage};
 use crate::supervision::ActorId;
 
 /// The longest time for which a command waits for an actor that is being rebuilt.
@@ -26,6 +26,7 @@ const REBUILD_LOOK: Duration = Duration::from_millis(20);
 /// Carries out any command but a submission.
 pub(super) async fn carry_out_command(
     shared: Arc<SharedState>,
+    names: Arc<PendingReservationNames>,
     by: KeyName,
     ask: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
@@ -62,7 +63,7 @@ pub(super) async fn carry_out_command(
             let command = JobCommand::ChangeReservation { wish, by };
             command_jobs(&shared, vec![job], |_| command.clone()).await
         }
-        ApiRequest::Site(site, order) => command_site(&shared, site, by, order).await,
+        ApiRequest::Site(site, order) => command_site(&shared, &names, site, by, order).await,
         ApiRequest::AddFile {
             name,
             site,
@@ -119,8 +120,7 @@ where
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
     let information = shared
         .actors
-        .information
-        .addr(&())
+        .addr::<InformationActor>(&())
         .ok_or_else(|| busy.clone())?;
     information.send(message).await.map_err(|_| busy)??;
     Ok(ApiAnswer::Done)
@@ -241,13 +241,13 @@ async fn command_job(
             // A held job has no actor until somebody wants something of it.
             Some(job) if job.held.is_some() && !woken => {
                 woken = true;
-                if shared.actors.jobs.addr(&id).is_none() {
+                if shared.actors.addr::<JobActor>(&id).is_none() {
                     shared.start_actor(ActorId::Job(id));
                 }
             }
             Some(_) => {}
         }
-        if let Some(addr) = shared.job_actor(id).await
+        if let Some(addr) = job_actor(shared, id).await
             && let Ok(answer) = addr.send(JobCommandMessage(command.clone())).await
         {
             return outcome_of_answer(answer);
@@ -273,6 +273,7 @@ fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobCommandOutcome {
 
 async fn command_site(
     shared: &Arc<SharedState>,
+    names: &Arc<PendingReservationNames>,
     site: SiteName,
     by: KeyName,
     what: OperatorCommand,
@@ -287,10 +288,9 @@ async fn command_site(
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
     let cluster = shared
         .actors
-        .clusters
-        .addr(&site)
+        .addr::<ClusterActor>(&site)
         .ok_or_else(|| busy.clone())?;
-    let _named = shared_reservation_commands::take_reservation_name(shared, &what)?;
+    let _named = shared_reservation_commands::take_reservation_name(names, &what)?;
     let what = shared_reservation_commands::complete_site_command(shared, &site, what)?;
     let leaves = what == OperatorCommand::Drain;
     let answer = cluster
@@ -318,7 +318,7 @@ async fn move_jobs_from_site(shared: &Arc<SharedState>, site: &SiteName) {
         .collect();
     jobs.dedup();
     for job in jobs {
-        if let Some(addr) = shared.actors.jobs.addr(&job) {
+        if let Some(addr) = shared.actors.addr::<JobActor>(&job) {
             // A job that cannot leave any more refuses, and stays.
             let _ = addr
                 .send(JobCommandMessage(JobCommand::LeaveSite(site.clone())))

@@ -3,12 +3,12 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
-use crate::journal::{AppendChange, JournalChange};
+use crate::committed::JournalChange;
+use crate::journal::AppendChange;
 
 /// The sizes of a block of ids, at first and at most. Ids that are reserved and not given out when
 /// the process dies are never used: so a quiet server reserves few.
@@ -77,10 +77,6 @@ impl Intake {
         let Some(next) = self.ids.next_block_end(wanted, now) else {
             return;
         };
-        if is_planted(PlantedBug::IdsUnreserved) {
-            self.ids.end = next;
-            return self.retry_waiting_requests(ctx);
-        }
         self.ids.reserving = true;
         let reserve = JournalChange::IdsReserved { next: JobId(next) };
         let append = self.shared.journal().send(AppendChange(reserve));

@@ -11,12 +11,13 @@ use super::acceptance::AcceptedRequest;
 use super::forwarded_commands;
 use super::ids::JobIdAllocator;
 use super::memory_quota::KeyMemoryUsage;
+use super::shared_reservation_commands::PendingReservationNames;
 use super::submit::{KnownIdempotencyKeys, SubmissionRequest};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::commands::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
+use crate::context::SharedState;
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 pub(super) type ApiAnswerSender = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 
@@ -35,6 +36,10 @@ pub struct IntakeCommand {
 /// The entry of every command.
 pub struct Intake {
     pub(super) shared: Arc<SharedState>,
+    /// The store, for the histories of jobs that are archived.
+    pub(super) store: Arc<dyn cospan_storage::port::Journal>,
+    /// Shared reservations that are just being made.
+    names: Arc<PendingReservationNames>,
     pub(super) ids: JobIdAllocator,
     pub(super) known: KnownIdempotencyKeys,
     /// The memory that jobs take.
@@ -52,7 +57,13 @@ pub struct Intake {
 
 impl Intake {
     /// Begins a new life: its knowledge is made anew from the view.
-    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        store: Arc<dyn cospan_storage::port::Journal>,
+        names: Arc<PendingReservationNames>,
+        dirty: DirtyFlag,
+        guard: LifeGuard,
+    ) -> Self {
         let view = shared.view.load();
         let ids = JobIdAllocator::new(view.next_id);
         let known = KnownIdempotencyKeys::from_view(&view);
@@ -68,6 +79,8 @@ impl Intake {
         depth.set(0);
         Self {
             shared,
+            store,
+            names,
             ids,
             known,
             kept,
@@ -86,7 +99,7 @@ impl Intake {
             refused,
             answer,
         } = message;
-        if self.shared.is_stopping() {
+        if self.shared.process.is_stopping() {
             return send_reply(answer, Err(ApiRefusal::Stopping));
         }
         if self.under_way >= self.shared.settings.intake_bound {
@@ -107,7 +120,9 @@ impl Intake {
                 );
             }
             ask => {
-                let work = carry_out_for_client(self.shared.clone(), command.by, ask, answer);
+                let shared = self.shared.clone();
+                let names = self.names.clone();
+                let work = carry_out_for_client(shared, names, command.by, ask, answer);
                 ctx.spawn(work.into_actor(self).map(|(answer, result), this, _| {
                     this.answer_command(answer, result);
                 }));
@@ -131,12 +146,13 @@ impl Intake {
 /// client; all else is carried through.
 async fn carry_out_for_client(
     shared: Arc<SharedState>,
+    names: Arc<PendingReservationNames>,
     by: KeyName,
     ask: ApiRequest,
     mut answer: ApiAnswerSender,
 ) -> (ApiAnswerSender, Result<ApiAnswer, ApiRefusal>) {
     let is_given_up = matches!(ask, ApiRequest::AddFile { .. });
-    let work = forwarded_commands::carry_out_command(shared, by, ask);
+    let work = forwarded_commands::carry_out_command(shared, names, by, ask);
     let result = tokio::select! {
         biased;
         result = work => result,
@@ -148,6 +164,14 @@ async fn carry_out_for_client(
 fn send_reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
     // A client that went away gets no answer; the decision holds.
     let _ = answer.send(result);
+}
+
+impl RegisteredActor for Intake {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::Intake
+    }
 }
 
 impl Actor for Intake {

@@ -11,8 +11,8 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{Bytes, DurationMs};
 
 use crate::actor_settings::JobMemoryLimits;
-use crate::api::CommittedView;
-use crate::api::command::ApiRefusal;
+use crate::commands::ApiRefusal;
+use crate::committed::CommittedView;
 
 /// While memory is short, jobs go to the archive this long after their end: until then a client
 /// that repeats a submission under its name gets the same job.

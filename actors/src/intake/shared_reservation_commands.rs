@@ -11,8 +11,8 @@ use cospan_domain::site::joint_reservation::MAX_PARTS;
 use cospan_domain::site::shared_reservation::SharedReservationTerms;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::actor_context::SharedState;
-use crate::api::command::{ApiRefusal, OperatorCommand};
+use crate::commands::{ApiRefusal, OperatorCommand};
+use crate::context::SharedState;
 
 /// The slack for a start that is as near as this: it would have passed until the site is asked.
 const SOON: DurationMs = DurationMs::from_secs(60);
@@ -23,7 +23,7 @@ pub(crate) struct PendingReservationNames(Mutex<BTreeSet<ReservationName>>);
 
 /// Reserves a name: nobody else makes a reservation of it meanwhile, at whatever site.
 pub(super) struct ReservationNameGuard {
-    shared: Arc<SharedState>,
+    names: Arc<PendingReservationNames>,
     name: ReservationName,
 }
 
@@ -33,31 +33,26 @@ pub(super) struct ReservationNameGuard {
 ///
 /// Another reservation of that name is being made.
 pub(super) fn take_reservation_name(
-    shared: &Arc<SharedState>,
+    names: &Arc<PendingReservationNames>,
     what: &OperatorCommand,
 ) -> Result<Option<ReservationNameGuard>, ApiRefusal> {
     let OperatorCommand::Reserve(wish) = what else {
         return Ok(None);
     };
-    let shared = shared.clone();
     let name = wish.name.clone();
-    let mut names = shared
-        .names
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if !names.insert(name.clone()) {
+    let mut taken = names.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if !taken.insert(name.clone()) {
         let problem = format!("a reservation {name} is just being made; take another name");
         return Err(ApiRefusal::Conflict(problem));
     }
-    drop(names);
-    Ok(Some(ReservationNameGuard { shared, name }))
+    drop(taken);
+    let names = names.clone();
+    Ok(Some(ReservationNameGuard { names, name }))
 }
 
 impl Drop for ReservationNameGuard {
     fn drop(&mut self) {
-        self.shared
-            .names
+        self.names
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -14,9 +14,7 @@ use futures_util::future::join_all;
 
 use crate::actor_settings::JobMemoryLimits;
 use crate::api::ControlPlane;
-use crate::api::command::{
-    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob,
-};
+use crate::commands::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob};
 use crate::transfer::testing::{MemoryWorld, content, key, queued_job, run_paused};
 
 #[test]
@@ -24,7 +22,7 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         let bound = world.shared.settings.intake_bound;
         // It has no turn in between.
         let answers = (0..bound + 10).map(|_| {
@@ -100,7 +98,7 @@ fn requests_that_come_in_at_once_become_durable_together() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         // Of the ids that are reserved at first, so that none waits for more.
         submit_at_once(&plane, [submission_of_size(1)]).await;
         let before = world.shared.view.load().seq;
@@ -118,7 +116,7 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         let large = submission_of_size(MAX_SPEC_BYTES + 1);
         let answers = submit_at_once(
             &plane,
@@ -145,7 +143,7 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft"]);
         world.settle().await;
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         let large = with_idempotency_key(submission_of_size(MAX_SPEC_BYTES + 1), "mine");
         let answers = submit_at_once(&plane, [large.clone(), large.clone()]).await;
         assert!(
@@ -174,7 +172,7 @@ async fn world_with_room(in_all: u64, per_key: u64) -> (MemoryWorld, ControlPlan
         settings.job_memory = job_memory
     });
     world.settle().await;
-    let plane = ControlPlane::new(world.shared.clone());
+    let plane = world.control_plane();
     (world, plane)
 }
 

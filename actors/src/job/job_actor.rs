@@ -8,25 +8,26 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
     WrapFuture,
 };
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::JobMachine;
 use cospan_domain::job::job_command::{JobCommand, JobRejection, JobSurroundings};
 use cospan_domain::job::job_due::{self, JobEffect};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use super::reservation_quota::MadeReservationCalls;
 use super::retry_pause::EffectRetryPauses;
 use super::{job_effects, job_external_state};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::durable_steps::{DecidedStep, RecordInbox};
-use crate::journal::{AppendChange, AppendError, JournalChange};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// A command for a job, answered once everything that follows from it is durable.
 #[derive(Debug, Message)]
@@ -46,6 +47,8 @@ pub struct LostReservation {
 /// The actor of one unfinished job.
 pub struct JobActor {
     pub(super) shared: Arc<SharedState>,
+    /// Calls of jobs whose users may have only a limited share.
+    pub(super) calls: Arc<MadeReservationCalls>,
     steps: RecordInbox<JobMachine>,
     rebuilt: bool,
     dirty: DirtyFlag,
@@ -62,15 +65,17 @@ pub struct JobActor {
 impl JobActor {
     /// Begins a new life. `rebuilt` if there may have been one before, in this process or another:
     /// what was under way then may or may not have happened.
-    pub fn new(
+    pub(crate) fn new(
         shared: Arc<SharedState>,
         job: Arc<Job>,
+        calls: Arc<MadeReservationCalls>,
         rebuilt: bool,
         dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
         Self {
             shared,
+            calls,
             steps: RecordInbox::new(job),
             rebuilt,
             dirty,
@@ -130,9 +135,6 @@ impl JobActor {
                     if looks_again && !this.job().is_final() {
                         this.dirty.owe_look();
                     }
-                    if is_planted(PlantedBug::PerformTwice) {
-                        this.perform_due_effects(ctx);
-                    }
                     this.continue_after_write(ctx);
                 }
                 Ok(Err(AppendError::Conflict)) => this.reload_record(ctx),
@@ -174,8 +176,7 @@ impl JobActor {
     /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
     /// component elsewhere, where its input is not yet.
     fn continue_after_write(&mut self, ctx: &mut Context<Self>) {
-        let looks_first = is_planted(PlantedBug::LookFirst) && self.dirty.owes_look();
-        if !looks_first && (self.steps.has_commands() || !self.dirty.owes_look()) {
+        if self.steps.has_commands() || !self.dirty.owes_look() {
             self.decide_next_step(ctx);
         }
         if !self.steps.is_writing() && self.dirty.owes_look() && !self.job().is_final() {
@@ -256,7 +257,7 @@ impl JobActor {
     fn retire_actor(&mut self, ctx: &mut Context<Self>) {
         self.guard.disarm();
         let id = self.job().id;
-        self.shared.actors.jobs.remove_actor(&id);
+        self.shared.actors.remove_actor(&ActorId::Job(id));
         ctx.stop();
     }
 
@@ -308,9 +309,7 @@ impl JobActor {
     fn take_in_external_state(&mut self) -> bool {
         self.dirty.take_owed_look();
         if self.steps.is_writing() {
-            if !is_planted(PlantedBug::ForgetLook) {
-                self.dirty.owe_look();
-            }
+            self.dirty.owe_look();
             return false;
         }
         for command in job_external_state::pending_commands(&self.shared, self.job()) {
@@ -342,6 +341,14 @@ fn attempt_states_differ(old: &Job, new: &Job) -> bool {
             .iter()
             .zip(&new.components)
             .any(|(old, new)| old.run != new.run || old.restart != new.restart)
+}
+
+impl RegisteredActor for JobActor {
+    type Key = JobId;
+
+    fn actor_id(id: &Self::Key) -> ActorId {
+        ActorId::Job(*id)
+    }
 }
 
 impl Actor for JobActor {

@@ -6,9 +6,10 @@ use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::Job;
 
 use super::{count_job_step, count_live_reservations};
-use crate::actor_context::SharedState;
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::metrics::ControlPlaneMetrics;
+use crate::supervision::ActorId;
 
 /// Counts a change, and asks the actors of jobs to look, if it concerns them.
 pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
@@ -28,7 +29,7 @@ pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
         JournalChange::Copy { key, .. } => {
             let view = shared.view.load();
             for job in view.needs.get(key).into_iter().flatten() {
-                shared.actors.jobs.request_look_of(job);
+                shared.actors.request_look_of(&ActorId::Job(*job));
             }
         }
         _ => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, WrapFuture};
 use cospan_domain::content::FileChunk;
-use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, SiteName};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::job_command::{
     AttemptSighting, JobCommand, SiteClockTimes, SubmissionAnswer,
@@ -14,7 +14,6 @@ use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of_component}
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
 use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::SiteRejection;
@@ -28,10 +27,12 @@ use cospan_sites::port::{
 
 use super::job_actor::JobActor;
 use super::reservation_calls;
-use crate::catalogue::RegisterOutput;
+use super::site_facts::{is_copy_ready, labels_of_site, submission_settle_time};
+use crate::catalogue::{InformationActor, RegisterOutput};
 use crate::chaos::{self, CrashPoint};
-use crate::coallocator::may_go_to_probed_site;
-use crate::site::{AskAdmission, ErrorCharge, SiteCallMessage, inspect_file};
+use crate::grid_snapshot::may_go_to_probed_site;
+use crate::site::{AskAdmission, ClusterActor, ErrorCharge, SiteCallMessage, inspect_file};
+use crate::supervision::ActorId;
 
 /// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
 pub(super) const RETRY: DurationMs = DurationMs(1_000);
@@ -77,14 +78,9 @@ fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
 }
 
 fn attempt_tag_of(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
-    let attempt = if is_planted(PlantedBug::DropAttempt) {
-        Attempt(1)
-    } else {
-        effect.attempt
-    };
     actor
         .job()
-        .tag_of(actor.shared.instance, effect.component, attempt)
+        .tag_of(actor.shared.instance, effect.component, effect.attempt)
 }
 
 /// Makes one call to the site of the effect's component, through the site's actor.
@@ -102,7 +98,7 @@ pub(super) fn call_site<T: Send + 'static>(
     site: Option<&SiteName>,
     call: SiteCallMessage<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
+    let cluster = site.and_then(|site| actor.shared.actors.addr::<ClusterActor>(site));
     Box::pin(async move {
         chaos::reach_point(CrashPoint::SpawnedFuture);
         match cluster {
@@ -126,7 +122,7 @@ pub(super) fn submission_settle_times(actor: &JobActor) -> Vec<DurationMs> {
         .map(|component| {
             let placement = component.placement.as_ref();
             placement
-                .map(|placement| actor.shared.submission_settle_time(&placement.site))
+                .map(|placement| submission_settle_time(&actor.shared, &placement.site))
                 .unwrap_or_default()
         })
         .collect()
@@ -137,7 +133,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let attempt = effect.attempt;
     let settle = actor
         .site_of_effect(effect)
-        .map(|site| actor.shared.submission_settle_time(&site))
+        .map(|site| submission_settle_time(&actor.shared, &site))
         .unwrap_or_default();
     let order = make_submit_request(actor, effect);
     let processors = order.resources.processors;
@@ -148,7 +144,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         actor,
         effect,
         SiteCallMessage::new(SiteCallKind::Submit, move |site| {
-            Box::pin(async move { site.submit(&order).await })
+            Box::pin(async move { site.queue().submit(&order).await })
         }),
     );
     Box::pin(async move {
@@ -177,9 +173,6 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                         .note_refused_claim(site, processors, shared.clock.now());
                 }
                 SubmissionAnswer::Full(detail.into())
-            }
-            Err(SiteError::OutcomeUnknown(detail)) if is_planted(PlantedBug::RetryBlind) => {
-                SubmissionAnswer::NotSent(detail.into())
             }
             Err(SiteError::OutcomeUnknown(_)) => SubmissionAnswer::Unknown(settle),
         };
@@ -219,7 +212,7 @@ fn request_admission(
             return Ok(());
         }
         let may_probe = may_go_to_probed_site(&shared, &job, attempt.component, &site);
-        let cluster = shared.actors.clusters.addr(&site);
+        let cluster = shared.actors.addr::<ClusterActor>(&site);
         let cluster = cluster.ok_or("the site is not served at the moment");
         let cluster = cluster.map_err(|why| SubmissionAnswer::Full(why.into()))?;
         let admitted = cluster
@@ -300,7 +293,7 @@ fn make_submit_request(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitReq
     let site = actor.site_of_effect(effect);
     let labels = site
         .as_ref()
-        .map(|site| actor.shared.site_labels(site))
+        .map(|site| labels_of_site(&actor.shared, site))
         .unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
     let launch =
@@ -384,13 +377,13 @@ fn look_up_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         effect,
         SiteCallMessage::new(SiteCallKind::FindByTag, move |site| {
             Box::pin(async move {
-                let lookup = site.find_by_tag(tag).await?;
-                if closes && lookup.found.is_empty() && !is_planted(PlantedBug::RenewUnclosed) {
-                    site.decide_gate(tag, &GateDecision::Void).await?;
+                let lookup = site.queue().find_by_tag(tag).await?;
+                if closes && lookup.found.is_empty() {
+                    site.gate().decide_gate(tag, &GateDecision::Void).await?;
                 }
                 // Keep one, withdraw the rest.
                 for extra in lookup.found.iter().skip(1) {
-                    site.withdraw(tag, &extra.lrm_id).await?;
+                    site.queue().withdraw(tag, &extra.lrm_id).await?;
                 }
                 Ok(lookup)
             })
@@ -422,7 +415,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         actor,
         effect,
         SiteCallMessage::new(SiteCallKind::DecideGate, move |site| {
-            Box::pin(async move { site.decide_gate(tag, &decision).await })
+            Box::pin(async move { site.gate().decide_gate(tag, &decision).await })
         }),
     );
     Box::pin(async move {
@@ -438,14 +431,6 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                     RETRY,
                 )
             }
-            Err(_) if is_planted(PlantedBug::SilentGateIsClosed) => (
-                Some(JobCommand::GateAnswered {
-                    component,
-                    attempt,
-                    open: false,
-                }),
-                RETRY,
-            ),
             Err(_) => (None, RETRY),
         }
     })
@@ -463,11 +448,7 @@ fn make_go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
             _ => "-".to_owned(),
         };
         Some(RoundPeer {
-            attempt: if is_planted(PlantedBug::StalePeers) {
-                Attempt(c.attempt.0 - 1)
-            } else {
-                c.attempt
-            },
+            attempt: c.attempt,
             site: c.placement.as_ref()?.site.clone(),
             host,
             processors: job.processors_of(index),
@@ -501,9 +482,6 @@ fn latest_payload_start(actor: &JobActor, effect: &JobEffect) -> Timestamp {
 }
 
 fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    if is_planted(PlantedBug::ForgetEnd) {
-        return Box::pin(async { (None, END_AGAIN) });
-    }
     let tag = attempt_tag_of(actor, effect);
     let component = actor.job().components.get(effect.component.0 as usize);
     let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
@@ -513,8 +491,11 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         SiteCallMessage::new(SiteCallKind::Cancel, move |site| {
             Box::pin(async move {
                 // Void first: a late payload finds its gate shut.
-                let gate = site.decide_gate(tag, &GateDecision::Void).await?;
-                site.cancel(tag, lrm_id.as_ref()).await.map(|()| gate)
+                let gate = site.gate().decide_gate(tag, &GateDecision::Void).await?;
+                site.queue()
+                    .cancel(tag, lrm_id.as_ref())
+                    .await
+                    .map(|()| gate)
             })
         }),
     );
@@ -527,7 +508,9 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         let Some(site) = site else {
             return (None, RETRY);
         };
-        shared.actors.clusters.request_look_of(&site);
+        shared
+            .actors
+            .request_look_of(&ActorId::Cluster(site.clone()));
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show the attempt has nothing more to report: shut is as good as seen
         // shut.
@@ -560,7 +543,7 @@ fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let owner = actor.job().owner.clone();
     let cluster = charge
         .as_ref()
-        .and_then(|charge| actor.shared.actors.clusters.addr(&charge.site));
+        .and_then(|charge| actor.shared.actors.addr::<ClusterActor>(&charge.site));
     let served = charge
         .as_ref()
         .is_some_and(|c| actor.shared.sites.contains_key(&c.site));
@@ -585,7 +568,6 @@ fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
-            _ if is_planted(PlantedBug::ForgetCharge) => (Some(recorded), RETRY),
             None => (None, RETRY),
             Some(cluster) => match cluster.send(message).await {
                 Ok(Ok(())) => (Some(recorded), RETRY),
@@ -643,10 +625,10 @@ fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<
     };
     let state = actor.job().components.get(component.0 as usize)?;
     let content = state.collected.get(output as usize)?.content?;
-    if !actor.shared.is_copy_ready(content.digest, site) {
+    if !is_copy_ready(&actor.shared, content.digest, site) {
         return None;
     }
-    let information = actor.shared.actors.information.addr(&())?;
+    let information = actor.shared.actors.addr::<InformationActor>(&())?;
     let message = RegisterOutput {
         name: register.clone(),
         content,

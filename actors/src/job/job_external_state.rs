@@ -13,13 +13,12 @@ use cospan_domain::job::job_command::{
 use cospan_domain::job::job_due::has_avoided_sites;
 use cospan_domain::job::job_state::{Component, Job, JobPhase};
 use cospan_domain::job::spec::UnreachableAction;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::transfer::copy_state::CopyLoss;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use cospan_sites::port::{AttemptObservation, ErrorBlame, ExitCause, PayloadExit, SiteEndReason};
 
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 
 /// Lists the commands with everything that may be new to a job.
 pub(super) fn pending_commands(shared: &SharedState, job: &Job) -> Vec<JobCommand> {
@@ -177,9 +176,6 @@ fn to_sighting(
     program: impl FnOnce() -> String,
 ) -> Option<AttemptSighting> {
     Some(match observation {
-        AttemptObservation::Unknown(why) if is_planted(PlantedBug::UnknownIsGone) => {
-            AttemptSighting::Vanished(why.as_str().into())
-        }
         AttemptObservation::Unknown(_) => return None,
         AttemptObservation::Absent => AttemptSighting::Absent,
         AttemptObservation::Queued(queued) => {

@@ -17,8 +17,9 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{external_state, next_silent_site_look};
-use crate::actor_context::SharedState;
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::supervision::ActorKind;
 use crate::transfer::testing::{MemoryWorld, content, name, path, queued_job, run_paused, site};
 
 const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
@@ -203,7 +204,7 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
         world.settle().await;
         world.fake_site("Leiden").lock_state().trouble = Some("no space left on device");
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         let report = |world: &MemoryWorld| {
             world
                 .shared

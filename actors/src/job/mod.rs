@@ -1,6 +1,7 @@
 //! The job actors, one per unfinished job: each decides what follows for its job, makes it durable,
 //! and has sites do what is due.
 
+mod job_access;
 mod job_actor;
 mod job_changes;
 mod job_effects;
@@ -11,9 +12,11 @@ mod reservation_metrics;
 mod reservation_quota;
 mod retry_pause;
 mod silent_sites;
+mod site_facts;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use job_access::{hold_job, job_actor, report_lost_reservation, send_job_command};
 pub use job_actor::{JobActor, JobCommandMessage, LostReservation};
 pub(crate) use job_changes::follow_commit;
 pub(crate) use job_external_state::external_state;

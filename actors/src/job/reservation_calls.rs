@@ -13,13 +13,13 @@ use cospan_domain::reservation::{
 use cospan_domain::site::availability::site_state;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    Site, SiteCallKind, SiteError, SiteReservationCalls, TaggedReservationRequest,
+    Site, SiteCallKind, SiteError, SiteReservations, TaggedReservationRequest,
 };
 
 use super::job_actor::JobActor;
 use super::job_effects::{PendingEffect, RETRY, call_site};
 use super::reservation_quota::{self, QuotaDecision};
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 use crate::site::SiteCallMessage;
 
 /// The time for which a site keeps a reservation that is not confirmed: longer than a search may
@@ -73,7 +73,7 @@ impl PreparedReservationCall {
     /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
     /// and its answer may have been lost.
     async fn make_call(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
-        let granting: &dyn SiteReservationCalls = site
+        let granting: &dyn SiteReservations = site
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
         let lost = ReservationOutcome::Lost { next: None };

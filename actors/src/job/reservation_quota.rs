@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobReservations};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::owner_quota::{
     OwnerReservation, ReservationAllowance, decide_allowance, processor_share,
 };
@@ -20,7 +19,7 @@ use cospan_domain::reservation::{
 use cospan_domain::units::{PerMillion, Timestamp};
 
 use super::job_actor::JobActor;
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
 
 /// Calls that jobs have made to sites, or may have, by the serial that each is about.
 #[derive(Debug, Default)]
@@ -102,7 +101,7 @@ pub(super) fn decide_by_quota(actor: &JobActor, ask: &ReservationCall) -> QuotaD
     let asked = others.iter().filter_map(|other| {
         let theirs = demand_of_job(other).filter(|theirs| theirs.site == wanted.site)?;
         // Of two calls that wait, the older job's comes first.
-        let counts = other.id < job.id || shared.put.has_call(other.id, theirs.serial);
+        let counts = other.id < job.id || actor.calls.has_call(other.id, theirs.serial);
         counts.then_some(theirs.held)
     });
     let held = others
@@ -112,14 +111,9 @@ pub(super) fn decide_by_quota(actor: &JobActor, ask: &ReservationCall) -> QuotaD
         .flat_map(|job| reservations_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
     let held: Vec<OwnerReservation> = held.map(|(.., held)| held).chain(asked).collect();
-    let held = if is_planted(PlantedBug::HoldBeyondShare) {
-        Vec::new()
-    } else {
-        held
-    };
     let next = match decide_allowance(&held, wanted.held, most) {
         ReservationAllowance::Allowed => {
-            shared.put.note_call(job.id, wanted.serial, &view);
+            actor.calls.note_call(job.id, wanted.serial, &view);
             return QuotaDecision::Granted;
         }
         ReservationAllowance::From(next) => Some(next),

@@ -5,7 +5,7 @@ use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::UnreachableAction;
 use cospan_domain::site::contact::SiteContact;
 
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 
 /// A component that may run where nobody can see or end it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use cospan_domain::site::contact::SiteContact;
 use cospan_domain::units::Timestamp;
 
 use super::{SilentSiteComponent, SilentSiteReport};
-use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
+use crate::commands::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
+use crate::committed::JournalChange;
 use crate::job::job_external_state::tests::running_job_at;
-use crate::journal::JournalChange;
 use crate::transfer::testing::{MemoryWorld, key, queued_job, run_paused, site};
 
 const JOB: JobId = JobId(1);
@@ -36,7 +35,7 @@ async fn restarted_without_delft() -> MemoryWorld {
 }
 
 async fn abandon_job(world: &MemoryWorld) -> JobCommandOutcome {
-    let plane = ControlPlane::new(world.shared.clone());
+    let plane = world.control_plane();
     while !plane.is_ready() {
         world.settle().await;
     }

@@ -18,7 +18,8 @@ use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 use super::job_external_state::tests::running_job_at;
 use super::{JobActor, JobCommandMessage};
 use crate::actor_registry::{DirtyFlag, LookAgain};
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::committed::JournalChange;
+use crate::journal::{AppendChange, AppendError};
 use crate::live_state::{AttemptObservations, LatestSiteReport};
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, key, run_paused, site};
@@ -35,6 +36,7 @@ fn start_job_actor(world: &MemoryWorld) -> Addr<JobActor> {
     JobActor::new(
         world.shared.clone(),
         recorded_job(world),
+        Arc::default(),
         false,
         DirtyFlag::default(),
         guard,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
-use cospan_domain::ids::Seq;
+use cospan_domain::ids::{Epoch, Seq};
 use cospan_domain::invariants::{BrokenInvariant, newly_broken_invariant};
 use cospan_storage::port::{AppendGroupOutcome, AppendOutcome, CommitReport, UnitToken};
 use cospan_storage::record::job::SpecTextCache;
@@ -15,11 +15,13 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::error;
 
-use super::{JournalChange, encode};
-use crate::actor_context::SharedState;
+use super::encode;
 use crate::chaos;
-use crate::commits;
-use crate::supervision::{ActorId, ActorKind, Escalation, LifeGuard};
+use crate::committed::{CommittedView, JournalChange};
+use crate::metrics::ControlPlaneMetrics;
+use crate::process_end::ProcessEnd;
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
+use crate::watched_state::PublishedState;
 
 /// Asks to make this change durable. Answered once it is, and once it is in the view.
 #[derive(Debug, Message)]
@@ -95,10 +97,30 @@ impl MessageResponse<JournalActor, AppendChange> for AppendReply {
     }
 }
 
+/// Has everybody follow a change that was committed at a position.
+pub type CommitPublisher = Box<dyn Fn(Seq, JournalChange)>;
+
+/// The parts that a journal is made from.
+pub struct JournalParts {
+    /// The open store.
+    pub port: Arc<dyn cospan_storage::port::Journal>,
+    /// This run's epoch over the store.
+    pub epoch: Epoch,
+    /// The committed state.
+    pub view: Arc<PublishedState<CommittedView>>,
+    /// The metrics.
+    pub metrics: Arc<ControlPlaneMetrics>,
+    /// Ended when the store takes no more changes.
+    pub process: Arc<ProcessEnd>,
+    /// The messages that may wait.
+    pub mailbox_bound: usize,
+    /// Called with each committed change, in order.
+    pub publish: CommitPublisher,
+}
+
 /// The only writer to the store.
 pub struct JournalActor {
-    shared: Arc<SharedState>,
-    port: Arc<dyn cospan_storage::port::Journal>,
+    parts: JournalParts,
     reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
     pending: VecDeque<PendingAppend>,
     texts: SpecTextCache,
@@ -112,19 +134,17 @@ impl JournalActor {
     /// Makes a journal over an open store. The store's sink feeds `reports`, which has no more than
     /// what was appended and not yet reported.
     pub fn new(
-        shared: Arc<SharedState>,
-        port: Arc<dyn cospan_storage::port::Journal>,
+        parts: JournalParts,
         reports: mpsc::UnboundedReceiver<JournalReport>,
         guard: LifeGuard,
     ) -> Self {
         let pending = VecDeque::new();
         let next_token = 0;
         let reports = Some(reports);
-        let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
+        let depth = parts.metrics.mailbox_depth.with_label_values(&["journal"]);
         let texts = SpecTextCache::default();
         Self {
-            shared,
-            port,
+            parts,
             reports,
             pending,
             texts,
@@ -145,7 +165,7 @@ impl JournalActor {
         match encode::units_of_change(&change, &mut self.texts) {
             _ if self.stopped => reply.give_result(Err(AppendError::Stopped)),
             _ if !self.follows_latest(&change) => {
-                self.shared.metrics.journal_conflicts.inc();
+                self.parts.metrics.journal_conflicts.inc();
                 reply.give_result(Err(AppendError::Conflict));
             }
             Err(problem) => {
@@ -166,7 +186,9 @@ impl JournalActor {
                 self.depth.set(self.pending.len() as i64);
                 // The pending entry is there before a store without a thread reports.
                 for (unit, token) in units.into_iter().zip(first.0..) {
-                    self.port.append(self.shared.epoch, UnitToken(token), unit);
+                    self.parts
+                        .port
+                        .append(self.parts.epoch, UnitToken(token), unit);
                 }
             }
         }
@@ -176,7 +198,7 @@ impl JournalActor {
     /// Returns true if a change of an object with one writer was decided on its latest state. Jobs
     /// are guarded by their version in the store itself.
     fn follows_latest(&self, change: &JournalChange) -> bool {
-        let view = self.shared.view.load();
+        let view = self.parts.view.load();
         match change {
             JournalChange::Site { old, new } => {
                 let latest = self.pending_changes().find_map(|change| match change {
@@ -223,12 +245,12 @@ impl JournalActor {
     }
 
     fn apply_group_outcomes(&mut self, group: AppendGroupOutcome) {
-        let metrics = &self.shared.metrics;
+        let metrics = &self.parts.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
-        let shared = self.shared.clone();
+        let view = self.parts.view.clone();
         let mut done = Vec::with_capacity(group.outcomes.len());
-        shared.view.change_with(|view| {
+        view.change_with(|view| {
             for (token, outcome) in group.outcomes {
                 self.apply_outcome(token, outcome, view, &mut done);
             }
@@ -241,7 +263,7 @@ impl JournalActor {
         &mut self,
         token: UnitToken,
         outcome: AppendOutcome,
-        view: &mut crate::api::CommittedView,
+        view: &mut CommittedView,
         done: &mut Vec<(PendingAppend, Result<Seq, AppendError>)>,
     ) {
         let Some(front) = self.pending.front_mut() else {
@@ -251,7 +273,7 @@ impl JournalActor {
         let seq = match outcome {
             AppendOutcome::Committed(seq) => seq,
             AppendOutcome::Conflict(key) => {
-                self.shared.metrics.journal_conflicts.inc();
+                self.parts.metrics.journal_conflicts.inc();
                 tracing::warn!(?key, "a record had another version");
                 front.failed = Some(AppendError::Conflict);
                 view.seq
@@ -288,7 +310,7 @@ impl JournalActor {
         let mut fenced = false;
         for (finished, result) in done {
             if let Ok(seq) = result {
-                commits::publish_commit(&self.shared, seq, finished.change);
+                (self.parts.publish)(seq, finished.change);
             }
             fenced |= result == Err(AppendError::Stopped);
             finished.reply.give_result(result);
@@ -305,8 +327,7 @@ impl JournalActor {
             for unanswered in self.pending.drain(..) {
                 unanswered.reply.give_result(Err(AppendError::Stopped));
             }
-            self.shared
-                .end_process(&ActorId::Journal, Escalation::Exit, problem);
+            self.parts.process.end_process(&ActorId::Journal, problem);
         }
     }
 }
@@ -332,7 +353,7 @@ impl Actor for JournalActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        ctx.set_mailbox_capacity(ActorKind::Journal.mailbox_bound(&self.shared.settings));
+        ctx.set_mailbox_capacity(self.parts.mailbox_bound);
         if let Some(mut reports) = self.reports.take() {
             ctx.add_stream(futures_util::stream::poll_fn(move |cx| {
                 reports.poll_recv(cx)
@@ -360,7 +381,7 @@ impl StreamHandler<JournalReport> for JournalActor {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        if !self.shared.is_stopping() {
+        if !self.parts.process.is_stopping() {
             self.stop_appends("the store has ended by itself");
         }
     }

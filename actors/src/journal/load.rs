@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use cospan_storage::record::LoadedRecords;
 
-use crate::api::CommittedView;
-use crate::journal::JournalChange;
+use crate::committed::{CommittedView, JournalChange};
 use crate::spec_cache::SpecCache;
 
 /// Makes the view of the loaded records.

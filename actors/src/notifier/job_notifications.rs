@@ -11,14 +11,14 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
 use super::{Notifier, OutgoingNotice};
-use crate::actor_context::SharedState;
-use crate::job::JobCommandMessage;
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::job::{JobCommandMessage, job_actor};
+use crate::journal::{AppendChange, AppendError};
 
 /// The pause before a write is sent to the actor of a job again, which had no room for it.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -150,7 +150,7 @@ impl Notifier {
                 notice: notice.clone(),
             },
         };
-        let sent = self.shared.messenger.send(address, message);
+        let sent = self.messenger.send(address, message);
         ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
             let outcome = if sent.is_ok() { "sent" } else { "failed" };
             this.shared
@@ -162,9 +162,6 @@ impl Notifier {
                 Ok(()) => {
                     this.ended.silent.remove(&key.1);
                     this.record_delivery_result(key, None, ctx);
-                }
-                Err(_) if is_planted(PlantedBug::TellNobody) => {
-                    this.record_delivery_result(key, None, ctx)
                 }
                 Err(problem) => this.handle_delivery_failure(key, problem, ctx),
             }
@@ -214,11 +211,7 @@ impl Notifier {
         problem: Option<String>,
         ctx: &mut Context<Self>,
     ) {
-        if is_planted(PlantedBug::TellTwice) {
-            self.ended.under_way.remove(&key)
-        } else {
-            self.ended.under_way.insert(key.clone())
-        };
+        self.ended.under_way.insert(key.clone());
         let written =
             write_delivery_result(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
@@ -254,7 +247,7 @@ async fn write_delivery_result(
 /// Has the job's own actor write it. A job that has ended owes no notice of its start.
 async fn write_by_job_actor(shared: Arc<SharedState>, id: JobId, command: JobCommand) -> bool {
     while is_notice_owed(&shared, id, &command) {
-        if let Some(addr) = shared.job_actor(id).await {
+        if let Some(addr) = job_actor(&shared, id).await {
             // Refused if it is so already.
             let _ = addr.send(JobCommandMessage(command.clone())).await;
         }

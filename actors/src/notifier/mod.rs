@@ -14,17 +14,16 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::site_state::{SiteNotification, SiteNotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
-use crate::api::CommittedView;
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
-use crate::site::NotificationSent;
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::committed::CommittedView;
+use crate::context::SharedState;
+use crate::site::{ClusterActor, NotificationSent};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 pub(crate) use notice_changes::follow_commit;
 
@@ -59,6 +58,7 @@ pub trait NoticeSender: Send + Sync {
 /// The actor that sends the notifications that sites and jobs owe.
 pub struct Notifier {
     shared: Arc<SharedState>,
+    messenger: Arc<dyn NoticeSender>,
     under_way: BTreeSet<(SiteName, SiteNotificationId)>,
     depth: prometheus::IntGauge,
     failures: u32,
@@ -76,7 +76,12 @@ impl Notifier {
     const SAY_AGAIN: Duration = Duration::from_secs(10);
 
     /// Begins a new life.
-    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
+    pub fn new(
+        shared: Arc<SharedState>,
+        messenger: Arc<dyn NoticeSender>,
+        dirty: DirtyFlag,
+        guard: LifeGuard,
+    ) -> Self {
         let under_way = BTreeSet::new();
         let ended = job_notifications::JobNoticeDeliveries::default();
         let depth = shared
@@ -86,6 +91,7 @@ impl Notifier {
         depth.set(0);
         Self {
             shared,
+            messenger,
             under_way,
             depth,
             failures: 0,
@@ -140,7 +146,7 @@ impl Notifier {
         };
         let about = key.clone();
         let text = notification.text.clone();
-        let messenger = self.shared.messenger.clone();
+        let messenger = self.messenger.clone();
         let sent = async move {
             if addresses.is_empty() {
                 info!(site = %about.0, %text, "no webhook is configured");
@@ -200,11 +206,8 @@ impl Notifier {
         let _ = self
             .shared
             .actors
-            .clusters
-            .send_bounded(&key.0, NotificationSent(key.1));
-        if !is_planted(PlantedBug::SayOnce) {
-            ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
-        }
+            .send_bounded::<ClusterActor, _>(&key.0, NotificationSent(key.1));
+        ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
     }
 }
 
@@ -213,6 +216,14 @@ fn is_notification_owed(view: &CommittedView, (site, id): &(SiteName, SiteNotifi
     view.sites
         .get(site)
         .is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
+}
+
+impl RegisteredActor for Notifier {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::Notifier
+    }
 }
 
 impl Actor for Notifier {

@@ -1,7 +1,8 @@
 //! Changes after which somebody is to be notified.
 
-use crate::actor_context::SharedState;
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::supervision::ActorId;
 
 /// Asks the notifier to look, if a change concerns it.
 pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
@@ -15,6 +16,6 @@ pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
         _ => false,
     };
     if looks {
-        shared.actors.notifier.request_look_of(&());
+        shared.actors.request_look_of(&ActorId::Notifier);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use actix::Actor;
 use cospan_domain::ids::{JobId, SiteName, TargetName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::site::site_state::{
@@ -13,9 +12,8 @@ use cospan_domain::site::site_state::{
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::{NoticeSender, Notifier, OutgoingNotice};
-use crate::actor_registry::{DirtyFlag, RegisteredActor};
-use crate::journal::JournalChange;
+use super::{NoticeSender, OutgoingNotice};
+use crate::committed::JournalChange;
 use crate::site::ClusterActor;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, queued_job, run_paused, site};
@@ -89,25 +87,14 @@ impl MemoryWorld {
     fn start_notifier(&self) {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
-        let dirty = DirtyFlag::default();
-        let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared
-            .actors
-            .notifier
-            .register_actor((), RegisteredActor::new(addr, dirty));
+        self.workshop.build_actor(&ActorId::Notifier, guard);
     }
 
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
         let at = self.shared.sites[name].clone();
-        let dirty = DirtyFlag::default();
-        let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
-        let entry = RegisteredActor::new(cluster.start(), dirty);
-        self.shared
-            .actors
-            .clusters
-            .register_actor(name.clone(), entry);
+        self.workshop.start_cluster(at, record, guard);
     }
 
     /// A job that has just ended, and whom it names.
@@ -284,8 +271,11 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
         let record = Arc::new(record);
         world.settle().await;
         // One that nobody reaches lives on, and is not built anew.
-        let _apart = world.shared.actors.clusters.addr(&delft);
-        world.shared.actors.clusters.remove_actor(&delft);
+        let _apart = world.shared.actors.addr::<ClusterActor>(&delft);
+        world
+            .shared
+            .actors
+            .remove_actor(&ActorId::Cluster(delft.clone()));
         world
             .append(JournalChange::Site {
                 old: None,

@@ -15,7 +15,7 @@ use crate::awaited_work::ReplyFuture;
 use crate::chaos;
 use crate::fair_turns::{FairTurns, TurnOwner};
 use crate::metrics::ControlPlaneMetrics;
-use crate::supervision::ActorKind;
+use crate::supervision::{ActorId, ActorKind};
 
 type BoxedSiteCall<T> =
     Box<dyn FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send>;
@@ -139,7 +139,9 @@ impl<T: Send + 'static> Handler<SiteCallMessage<T>> for ClusterActor {
             if matches!(result, Err(SiteError::OutOfOrder(_))) {
                 // The site itself must report that it is out of order before anybody else tries.
                 shared.live.request_fresh_report(&name, shared.clock.now());
-                shared.actors.clusters.request_look_of(&name);
+                shared
+                    .actors
+                    .request_look_of(&ActorId::Cluster(name.clone()));
             }
             result
         };

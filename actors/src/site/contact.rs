@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 
 use super::ClusterActor;
 use crate::live_state::SiteAvailabilityChange;
+use crate::supervision::ActorKind;
 
 impl ClusterActor {
     /// The site's state as operators see it.
@@ -105,7 +106,7 @@ impl ClusterActor {
         if !self.shared.live.is_isolated() {
             // Sites where no job of ours runs are not polled, and would seem well.
             self.shared.live.request_all_answers(now);
-            self.shared.actors.clusters.request_look_of_all();
+            self.shared.actors.request_look_of_all(ActorKind::Cluster);
             let text = format!("site {} does not answer", self.name);
             self.push_notification(SiteNotificationKind::Unreachable, text);
         }
@@ -113,8 +114,8 @@ impl ClusterActor {
 
     fn announce_isolation(&self, isolated: bool) {
         self.shared.metrics.isolated.set(i64::from(isolated));
-        self.shared.actors.jobs.request_look_of_all();
-        self.shared.actors.co_allocator.request_look_of(&());
+        self.shared.actors.request_look_of_all(ActorKind::Job);
+        self.shared.request_planning();
     }
 
     fn push_notification(&mut self, kind: SiteNotificationKind, text: String) {

@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::call_outcome_label;
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
 
 /// A site that takes longer counts as one without an answer.
 const LONGEST: DurationMs = DurationMs(30_000);
@@ -97,7 +97,7 @@ impl ClusterActor {
             return;
         };
         let site = self.site.clone();
-        let asked = async move { site.round_trip(&host).await };
+        let asked = async move { site.monitor().round_trip(&host).await };
         let answered = tokio::time::timeout(Duration::from_millis(LONGEST.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |answer, this, ctx| {
             let answer = answer.unwrap_or_else(|_| {
@@ -128,6 +128,7 @@ impl ClusterActor {
                     info!(%site, %peer, %round_trip, "the latency to a site is measured again");
                 }
                 self.shared
+                    .links
                     .record_round_trip((site.clone(), peer), round_trip, self.now());
             }
             Err(error) if !self.schedule.failing.contains(&peer) => {

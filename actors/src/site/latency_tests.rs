@@ -8,6 +8,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use crate::actor_settings::ActorSettings;
 use crate::link_measurements::LinkFigures;
+use crate::supervision::ActorKind;
 use crate::transfer::testing::{MemoryWorld, run_paused, site};
 
 const NAMES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
@@ -43,6 +44,7 @@ fn measuring_world(change: impl FnOnce(&mut ActorSettings)) -> MemoryWorld {
 fn link_between(world: &MemoryWorld, from: &str, to: &str) -> LinkFigures {
     world
         .shared
+        .links
         .known_link(&site(from), &site(to))
         .expect("a link")
 }
@@ -147,7 +149,7 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
         assert_eq!(latency_between(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         let hangs = measurements_asked(&world, "Delft", "Leiden");
         world
             .wait_until("the next one hangs", |w| {
@@ -209,7 +211,7 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         world.settle().await;
         world.fake_site("Leiden").lock_state().up = false;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         world
             .wait_until("it is silent", |w: &MemoryWorld| {
                 let report = w.shared.live.site_report(&site("Leiden"));
@@ -255,7 +257,7 @@ fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
 fn the_network_of_placement_follows_measurements_and_their_end() {
     run_paused(|| async {
         let world = measuring_world(|_| ());
-        let slow = world.shared.network();
+        let slow = world.shared.links.network();
         world
             .wait_until("it is measured", |w: &MemoryWorld| {
                 link_between(w, "Delft", "Leiden")
@@ -263,7 +265,7 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
                     .is_some()
             })
             .await;
-        assert_ne!(world.shared.network(), slow);
+        assert_ne!(world.shared.links.network(), slow);
         let bandwidth = slow.bandwidth(&site("Delft"), &site("Leiden"));
         assert_eq!(
             bandwidth,
@@ -274,6 +276,10 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
             world.fake_site(name).lock_state().round_trips.clear();
         }
         tokio::time::sleep(70 * MINUTE).await;
-        assert_eq!(world.shared.network(), slow, "all is as configured again");
+        assert_eq!(
+            world.shared.links.network(),
+            slow,
+            "all is as configured again"
+        );
     });
 }

@@ -26,9 +26,9 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use crate::awaited_inspections::InspectionState;
 pub use calls::SiteCallMessage;
 pub(crate) use file_inspections::inspect_file;
-pub use file_inspections::{AwaitedInspections, InspectionState};
 pub use site_actor::ClusterActor;
 pub(crate) use site_bids::{BidReply, BidReplyContent, BiddingMessage, JobAnnouncement};
 pub(crate) use site_changes::follow_commit;

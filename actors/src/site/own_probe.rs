@@ -186,7 +186,7 @@ struct ProbeStep {
 impl ProbeStep {
     async fn take_step(self, site: &dyn Site, metrics: &ControlPlaneMetrics) -> ProbeStepOutcome {
         if !self.is_submitted && !self.is_last {
-            let submitted = site.submit(&self.make_submit_request()).await;
+            let submitted = site.queue().submit(&self.make_submit_request()).await;
             count_call(metrics, SiteCallKind::Submit, &submitted);
             match submitted {
                 // The tag shows whether it was submitted.
@@ -205,7 +205,7 @@ impl ProbeStep {
                 }
             }
         }
-        let status = site.status(&[self.tag]).await;
+        let status = site.queue().status(&[self.tag]).await;
         count_call(metrics, SiteCallKind::Status, &status);
         let Ok(mut status) = status else {
             return if self.is_last {
@@ -227,7 +227,7 @@ impl ProbeStep {
         match seen {
             Some(AttemptObservation::Ready(at_gate)) => {
                 let go = GateDecision::Go(self.make_go_decision(&at_gate.host));
-                let decided = site.decide_gate(self.tag, &go).await;
+                let decided = site.gate().decide_gate(self.tag, &go).await;
                 count_call(metrics, SiteCallKind::DecideGate, &decided);
                 ProbeStepOutcome::Nothing
             }

@@ -8,8 +8,9 @@ use cospan_domain::site::barred_owners_record::{OWN_PROBE_JOB, OWN_PROBE_PATIENC
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_state::{AttemptId, Breaker, SiteNotificationKind, SiteRecord};
 
-use crate::coallocator::GridSnapshotMaker;
-use crate::site::{AskAdmission, ErrorCharge};
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::site::{AskAdmission, ClusterActor, ErrorCharge};
+use crate::supervision::ActorKind;
 use crate::transfer::testing::{MemoryWorld, run_paused, site};
 
 fn key_name(name: &str) -> KeyName {
@@ -29,8 +30,7 @@ async fn charge_until_unusable(world: &MemoryWorld) {
     let cluster = world
         .shared
         .actors
-        .clusters
-        .addr(&site("Leiden"))
+        .addr::<ClusterActor>(&site("Leiden"))
         .expect("an actor");
     for job in 1..=world.shared.settings.site.site_error_threshold {
         let attempt = attempt_of_job(job.into());
@@ -55,8 +55,7 @@ async fn is_admitted(world: &MemoryWorld, owner: &str) -> bool {
     let cluster = world
         .shared
         .actors
-        .clusters
-        .addr(&site("Leiden"))
+        .addr::<ClusterActor>(&site("Leiden"))
         .expect("an actor");
     let ask = AskAdmission {
         attempt: attempt_of_job(50),
@@ -154,7 +153,7 @@ fn a_probe_waits_for_a_site_that_does_not_answer() {
         world.fake_site("Leiden").lock_state().runs = true;
         world.fake_site("Leiden").lock_state().hanging = true;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         let contact = |w: &MemoryWorld| {
             w.shared
                 .live
@@ -229,7 +228,7 @@ fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
         charge_until_unusable(&world).await;
         world.fake_site("Leiden").lock_state().hanging = true;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         let contact = |w: &MemoryWorld| {
             w.shared
                 .live

@@ -9,6 +9,7 @@ use cospan_sites::port::{AttemptObservation, QueuedAttempt};
 use tracing::info;
 
 use super::ClusterActor;
+use crate::supervision::ActorId;
 
 /// The limit between starts at once and waits: an attempt that starts within this time got its
 /// processors at once.
@@ -132,8 +133,8 @@ impl ClusterActor {
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         if ended {
             self.shared.live.note_placement_change();
-            self.shared.actors.co_allocator.request_look_of(&());
-            self.shared.actors.claimer.request_look_of(&());
+            self.shared.request_planning();
+            self.shared.actors.request_look_of(&ActorId::Claimer);
         }
     }
 }

@@ -11,7 +11,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptAtGate, AttemptObservation, QueuedAttempt};
 
-use crate::coallocator::GridSnapshotMaker;
+use crate::grid_snapshot::GridSnapshotMaker;
 use crate::transfer::testing::{MemoryWorld, content, run_paused, site};
 
 const WORDS: PartitionOptionPrefixes = PartitionOptionPrefixes {

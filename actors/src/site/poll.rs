@@ -15,8 +15,9 @@ use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::count_call;
-use crate::coallocator::is_report_current;
+use crate::grid_snapshot::is_report_current;
 use crate::live_state::AttemptObservations;
+use crate::supervision::ActorId;
 
 /// The pauses between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -179,7 +180,7 @@ impl ClusterActor {
         let asked = async move {
             // Describing a site that was silent would only keep the files from being read in time.
             let first = if files_first {
-                Some(site.status(&tags).await)
+                Some(site.queue().status(&tags).await)
             } else {
                 None
             };
@@ -190,7 +191,7 @@ impl ClusterActor {
             });
             let describe = describe && answers;
             let description = if describe {
-                site.describe().await.map(Some)
+                site.monitor().describe().await.map(Some)
             } else {
                 Ok(None)
             };
@@ -210,7 +211,7 @@ impl ClusterActor {
                 Ok(description) => {
                     let status = match first {
                         Some(status) => status,
-                        None => site.status(&tags).await,
+                        None => site.queue().status(&tags).await,
                     };
                     count_call(&metrics, SiteCallKind::Status, &status);
                     PollOutcome {
@@ -251,7 +252,7 @@ impl ClusterActor {
             .status
             .as_ref()
             .is_ok_and(|status| status.silence.is_none());
-        self.report.tells = whole && self.site.trouble().is_some();
+        self.report.tells = whole && self.site.monitor().trouble().is_some();
         if self.report.tells {
             self.report.told_at = Some(polled.asked_at);
         }
@@ -269,8 +270,9 @@ impl ClusterActor {
                 concerned.extend(self.apply_failure(&error, now));
                 concerned
             }
-            Ok(status) if self.site.trouble().is_some() => {
-                let error = SiteError::OutOfOrder(self.site.trouble().unwrap_or_default());
+            Ok(status) if self.site.monitor().trouble().is_some() => {
+                let error =
+                    SiteError::OutOfOrder(self.site.monitor().trouble().unwrap_or_default());
                 let read = status.site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
                 let mut concerned =
@@ -299,12 +301,12 @@ impl ClusterActor {
             .live
             .end_fresh_report_request(&self.name, polled.asked_at)
         {
-            self.shared.actors.claimer.request_look_of(&());
+            self.shared.actors.request_look_of(&ActorId::Claimer);
         }
         self.show_metrics();
         concerned
             .iter()
-            .for_each(|job| self.shared.actors.jobs.request_look_of(job));
+            .for_each(|job| self.shared.actors.request_look_of(&ActorId::Job(*job)));
         self.do_due_work(ctx);
     }
 
@@ -341,11 +343,11 @@ impl ClusterActor {
             self.shared.live.note_placement_change();
         }
         if changed && self.shared.live.is_placement_awaited() {
-            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.request_planning();
         }
         let total = self.report.description.as_ref().map(|site| &site.total);
         let is_idle = total.is_some() && before.map(|(_, idle)| idle) == total;
-        let is_calm = self.site.is_ours_alone() && is_idle && !changed;
+        let is_calm = self.site.queue().is_ours_alone() && is_idle && !changed;
         self.calm.count_answer(is_calm);
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);
@@ -422,8 +424,8 @@ impl ClusterActor {
             .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         self.shared.live.note_placement_change();
         self.handle_contact_change(contact, now);
-        self.shared.actors.co_allocator.request_look_of(&());
-        self.shared.actors.data_manager.request_look_of(&());
+        self.shared.request_planning();
+        self.shared.actors.request_look_of(&ActorId::DataManager);
         if contact.is_answering() {
             self.reconciled_at = None;
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ReservationName, SiteName};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::{ReservationOutcome, ReservationSerial, ReservationTag, TimeSpan};
 use cospan_domain::site::joint_reservation;
 use cospan_domain::site::shared_reservation::{
@@ -67,13 +66,7 @@ impl PreparedSharedCall {
                 Some(seen) => Ok(ReservationOutcome::Granted {
                     start: seen.granted_start(order.request.window),
                 }),
-                None => {
-                    let granted = granting.request(order).await.map(ReservationOutcome::from);
-                    if is_planted(PlantedBug::ConfirmShared) {
-                        granting.confirm(order.tag).await?;
-                    }
-                    granted
-                }
+                None => granting.request(order).await.map(ReservationOutcome::from),
             },
             SharedReservationCall::Confirm => {
                 let kept = granting.confirm(order.tag).await?;

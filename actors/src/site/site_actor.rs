@@ -19,15 +19,16 @@ use super::job_interest::SiteHoldings;
 use super::latency::RoundTripSchedule;
 use super::own_probe::OwnProbeProgress;
 use super::poll_interval::CalmAnswerCount;
+use super::reconcile::LostReservationReport;
 use super::site_bids::SiteBidState;
 use super::site_metrics::SiteGauges;
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::context::SharedState;
 use crate::durable_steps::RecordInbox;
 use crate::fair_turns::FairTurns;
 use crate::live_state::LatestSiteReport;
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// The actor of one site: the only way to it, the one loop that polls it, and its record.
 pub struct ClusterActor {
@@ -35,6 +36,8 @@ pub struct ClusterActor {
     pub(super) name: SiteName,
     pub(super) site: Arc<dyn Site>,
     pub(super) record: RecordInbox<SiteMachine>,
+    /// Tells jobs of reservations that the site lost.
+    pub(super) report_lost: LostReservationReport,
     pub(super) contact: ContactLog,
     pub(super) report: LatestSiteReport,
     pub(super) calls: Arc<Semaphore>,
@@ -82,10 +85,11 @@ pub(super) struct SiteChangeHint;
 
 impl ClusterActor {
     /// Begins a new life.
-    pub fn new(
+    pub(crate) fn new(
         shared: Arc<SharedState>,
         site: Arc<dyn Site>,
         record: Arc<SiteRecord>,
+        report_lost: LostReservationReport,
         dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
@@ -98,6 +102,7 @@ impl ClusterActor {
             name,
             site,
             record: RecordInbox::new(record),
+            report_lost,
             contact: ContactLog::default(),
             report: LatestSiteReport::default(),
             calls,
@@ -158,7 +163,7 @@ impl ClusterActor {
         if self.record_due.is_some_and(|due| due <= now) {
             // A breaker, a window, an override or an owner's bar may be over.
             self.publish_barred_owners(self.record.state());
-            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.request_planning();
             self.publish_state();
         }
         let parameters = &self.shared.settings.site;
@@ -189,13 +194,21 @@ impl ClusterActor {
     }
 }
 
+impl RegisteredActor for ClusterActor {
+    type Key = SiteName;
+
+    fn actor_id(site: &Self::Key) -> ActorId {
+        ActorId::Cluster(site.clone())
+    }
+}
+
 impl Actor for ClusterActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
-        if let Some(mut changes) = self.site.changes() {
+        if let Some(mut changes) = self.site.monitor().changes() {
             ctx.add_stream(hint_stream(&mut changes));
         }
         self.count_shared_reservations(self.record.state(), &[]);

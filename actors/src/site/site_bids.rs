@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix::{Addr, Context, Handler, Message};
+use actix::{Context, Handler, Message, Recipient};
 use cospan_domain::bid::{AnnouncementRefusal, BidRefusal, JobAnnouncements};
 use cospan_domain::deduction::{DeductedAmounts, DeductionKey, SiteLedgerNumber};
 use cospan_domain::ids::{ComponentIndex, JobId};
@@ -14,7 +14,7 @@ use imbl::OrdMap;
 
 use super::ClusterActor;
 use crate::chaos;
-use crate::coallocator::{CoAllocator, believed_idle, idle_drops_from_now, sum_holdings};
+use crate::grid_snapshot::{believed_idle, idle_drops_from_now, sum_holdings};
 use crate::supervision::ActorKind;
 
 /// The number of jobs that a site remembers; for others it asks for the requirements again.
@@ -32,7 +32,7 @@ pub(crate) struct JobAnnouncement {
     /// The common ground by which all sites count.
     pub(crate) ground: Arc<BidRoundBasis>,
     /// The co-allocator that waits for the answer.
-    pub(crate) reply: Addr<CoAllocator>,
+    pub(crate) reply: Recipient<BidReply>,
 }
 
 /// A message to a site about bids.
@@ -58,7 +58,7 @@ pub(crate) enum BiddingMessage {
         /// The part of the job.
         used: Resources,
         /// The co-allocator that waits for the acknowledgement.
-        reply: Addr<CoAllocator>,
+        reply: Recipient<BidReply>,
     },
     /// The job went elsewhere.
     Clear(DeductionKey),

@@ -6,8 +6,10 @@ use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job};
 use cospan_domain::site::site_state::{AttemptId, Breaker, SiteRecord};
 
 use super::AttemptOver;
-use crate::actor_context::SharedState;
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::site::ClusterActor;
+use crate::supervision::ActorId;
 
 /// Asks the actors of sites to look, if a change concerns them.
 pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
@@ -19,8 +21,8 @@ pub(crate) fn follow_commit(shared: &SharedState, change: &JournalChange) {
 }
 
 fn follow_site(shared: &SharedState, old: Option<&SiteRecord>, new: &SiteRecord) {
-    let sites = &shared.actors.clusters;
-    sites.request_look_of(&new.site);
+    let actors = &shared.actors;
+    actors.request_look_of(&ActorId::Cluster(new.site.clone()));
     if old.is_some_and(|old| old.shared == new.shared) {
         return;
     }
@@ -30,7 +32,7 @@ fn follow_site(shared: &SharedState, old: Option<&SiteRecord>, new: &SiteRecord)
         .flat_map(|shared| shared.wish.parts.keys());
     let others: BTreeSet<_> = parts.filter(|site| **site != new.site).collect();
     for site in others {
-        sites.request_look_of(site);
+        actors.request_look_of(&ActorId::Cluster(site.clone()));
     }
 }
 
@@ -53,7 +55,9 @@ fn notify_sites_of_attempts(shared: &SharedState, old: &Job, new: &Job) {
             before.may_live() != component.run.may_live()
                 || before.is_queued_at_site() != component.run.is_queued_at_site()
         }) {
-            shared.actors.clusters.request_look_of(&placement.site);
+            shared
+                .actors
+                .request_look_of(&ActorId::Cluster(placement.site.clone()));
         }
         let doubted = view.sites.get(&placement.site).is_some_and(|record| {
             record.consecutive_errors > 0 || record.breaker != Breaker::Closed
@@ -79,7 +83,9 @@ fn notify_sites_of_attempts(shared: &SharedState, old: &Job, new: &Job) {
             };
             // Only a hint, so that a full mailbox does no harm.
             let ended = AttemptOver { attempt, succeeded };
-            let _ = shared.actors.clusters.send_bounded(&placement.site, ended);
+            let _ = shared
+                .actors
+                .send_bounded::<ClusterActor, _>(&placement.site, ended);
         }
     }
 }

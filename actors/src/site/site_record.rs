@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::{
@@ -16,7 +15,8 @@ use tokio::sync::oneshot;
 
 use super::ClusterActor;
 use crate::chaos::{self, CrashPoint};
-use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::committed::JournalChange;
+use crate::journal::{AppendChange, AppendError};
 use crate::seeded_random::RandomPurpose;
 use crate::supervision::ActorKind;
 
@@ -98,7 +98,7 @@ impl ClusterActor {
             .collect();
         if self.shared.live.set_barred_owners(&self.name, suspects) {
             self.shared.live.note_placement_change();
-            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.request_planning();
         }
     }
 
@@ -167,8 +167,7 @@ impl Handler<ErrorCharge> for ClusterActor {
         chaos::enter_handler(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we may be cut off.
         let unheard = matches!(self.contact.contact(), SiteContact::NeverAnswered);
-        let isolated = (self.shared.live.is_isolated() || unheard)
-            && !is_planted(PlantedBug::ChargeWhenCutOff);
+        let isolated = self.shared.live.is_isolated() || unheard;
         if !isolated && charge.class.charges_site() {
             self.shared
                 .metrics

@@ -7,7 +7,8 @@ use cospan_domain::reservation::{FreeSlot, TimeSpan};
 use cospan_sites::port::{SiteCallKind, SiteError};
 
 use super::SiteCallMessage;
-use crate::actor_context::SharedState;
+use crate::context::SharedState;
+use crate::site::ClusterActor;
 
 /// A site that takes longer has not answered.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -24,7 +25,7 @@ pub(crate) async fn free_slots(
     span: TimeSpan,
     most: usize,
 ) -> Result<Vec<FreeSlot>, SiteError> {
-    let cluster = shared.actors.clusters.addr(name);
+    let cluster = shared.actors.addr::<ClusterActor>(name);
     let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{name} is not served")))?;
     let call = SiteCallMessage::new(SiteCallKind::Reserve, move |site| {
         Box::pin(async move {

@@ -17,8 +17,9 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::port::{AttemptObservation, InspectedFile, Site, SiteCallKind, SiteError};
 use futures_util::future::BoxFuture;
 
-use crate::coallocator::GridSnapshotMaker;
-use crate::site::{ErrorCharge, InspectionState, SiteCallMessage, inspect_file};
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::site::{ClusterActor, ErrorCharge, InspectionState, SiteCallMessage, inspect_file};
+use crate::supervision::ActorKind;
 use crate::transfer::testing::{MemoryWorld, content, key, path, run_paused, site};
 
 fn grid_snapshot(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
@@ -53,7 +54,7 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         world.fake_site("Leiden").lock_state().hanging = true;
         let began = world.shared.clock.now();
         for _ in 0..600 {
@@ -87,7 +88,7 @@ async fn pause_after_hang(world: &MemoryWorld, name: &str) -> u64 {
     let last = last_asked_at(world, name);
     world.fake_site(name).lock_state().hanging = true;
     world.shared.live.set_placement_awaited(true);
-    world.shared.actors.clusters.request_look_of_all();
+    world.shared.actors.request_look_of_all(ActorKind::Cluster);
     world
         .wait_until("it hangs", |world| {
             world.fake_site(name).lock_state().hung > 0
@@ -152,7 +153,7 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
         world.fake_site("Leiden").lock_state().ours_alone = true;
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         let asked =
             |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| last_asked_at(world, name));
         let interval = world.shared.settings.poll_interval;
@@ -229,8 +230,7 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
         let cluster = world
             .shared
             .actors
-            .clusters
-            .addr(&site("Leiden"))
+            .addr::<ClusterActor>(&site("Leiden"))
             .expect("an actor");
         for job in 1..=world.shared.settings.site.site_error_threshold {
             let job = JobId(u64::from(job));
@@ -276,7 +276,7 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_placement_awaited(true);
-        world.shared.actors.clusters.request_look_of_all();
+        world.shared.actors.request_look_of_all(ActorKind::Cluster);
         world.fake_site("Leiden").lock_state().half_silent = true;
         let unreachable = PlacementAcceptance::Closed(PlacementHindrance::Unreachable);
         world
@@ -339,7 +339,7 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
                 let why = Some("attempts is a named pipe");
                 (inside.broken, inside.trouble) = if broken { (why, None) } else { (None, why) };
             }
-            world.shared.actors.clusters.request_look_of_all();
+            world.shared.actors.request_look_of_all(ActorKind::Cluster);
             tokio::time::sleep(poll + poll / 2).await;
             for name in ["Delft", "Leiden"] {
                 let report = world
@@ -381,13 +381,12 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
         let cluster = world
             .shared
             .actors
-            .clusters
-            .addr(&site("Leiden"))
+            .addr::<ClusterActor>(&site("Leiden"))
             .expect("an actor");
         let call = SiteCallMessage::new(
             SiteCallKind::Status,
             |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
-                Box::pin(async move { site.status(&[]).await })
+                Box::pin(async move { site.queue().status(&[]).await })
             },
         );
         let answer = cluster.send(call).await.expect("alive");

@@ -5,15 +5,16 @@ use actix::{Actor, Addr, Context, Handler, Message};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::availability::SiteState;
 
-use crate::actor_context::SharedState;
-use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
 use crate::catalogue::InformationActor;
 use crate::claimer::Claimer;
 use crate::coallocator::CoAllocator;
+use crate::commands::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::intake::Intake;
 use crate::job::JobActor;
-use crate::journal::{JournalActor, JournalChange};
+use crate::journal::JournalActor;
+use crate::reserver::Reserver;
 use crate::site::ClusterActor;
 use crate::supervision::ActorId;
 use crate::transfer::testing::{MemoryWorld, content, key, queued_job, run_paused, site};
@@ -40,6 +41,7 @@ falls!(
     Intake,
     InformationActor,
     CoAllocator,
+    Reserver,
     Claimer,
     ClusterActor,
     JobActor
@@ -59,7 +61,7 @@ where
 }
 
 fn job_actor(id: JobId) -> impl Fn(&SharedState) -> Option<Addr<JobActor>> {
-    move |shared| shared.actors.jobs.addr(&id)
+    move |shared| shared.actors.addr::<JobActor>(&id)
 }
 
 fn held_reason(world: &MemoryWorld, id: JobId) -> Option<String> {
@@ -95,7 +97,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
         assert!(reason.contains("again and again") && reason.contains("cospan release"));
         assert_eq!(held_reason(&world, well), None);
 
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         let release = ApiCommand {
             by: key(),
             what: ApiRequest::Release(vec![ill]),
@@ -118,7 +120,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
 fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft", "Leiden"]);
-        let plane = ControlPlane::new(world.shared.clone());
+        let plane = world.control_plane();
         let state = |at: &SiteName| plane.site_overview(at).expect("a site").state;
         let ill = site("Delft");
         let well = site("Leiden");
@@ -128,7 +130,7 @@ fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
             .await;
         for _ in 0..3 {
             assert!(usable(&ill), "less is survived");
-            kill_actor(&world, |shared| shared.actors.clusters.addr(&ill)).await;
+            kill_actor(&world, |shared| shared.actors.addr::<ClusterActor>(&ill)).await;
         }
         world
             .wait_until("it is not used any more", |_| !usable(&ill))
@@ -172,12 +174,15 @@ where
 
 #[test]
 fn the_fifth_death_in_a_minute_of_a_vital_actor_ends_the_process() {
-    assert_fifth_death_ends("intake", |shared| shared.actors.intake.addr(&()));
+    assert_fifth_death_ends("intake", |shared| shared.actors.addr::<Intake>(&()));
     assert_fifth_death_ends("co-allocator", |shared| {
-        shared.actors.co_allocator.addr(&())
+        shared.actors.addr::<CoAllocator>(&())
     });
-    assert_fifth_death_ends("claimer", |shared| shared.actors.claimer.addr(&()));
-    assert_fifth_death_ends("information", |shared| shared.actors.information.addr(&()));
+    assert_fifth_death_ends("reserver", |shared| shared.actors.addr::<Reserver>(&()));
+    assert_fifth_death_ends("claimer", |shared| shared.actors.addr::<Claimer>(&()));
+    assert_fifth_death_ends("information", |shared| {
+        shared.actors.addr::<InformationActor>(&())
+    });
 }
 
 #[test]

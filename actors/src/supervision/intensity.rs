@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;
@@ -42,6 +41,7 @@ pub fn death_limit_of(kind: ActorKind) -> DeathLimit {
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
+        | ActorKind::Reserver
         | ActorKind::Claimer
         | ActorKind::Notifier => DeathLimit {
             deaths: 5,
@@ -75,16 +75,15 @@ impl RecentDeaths {
 
     /// Records a death; returns its consequence.
     pub fn record_death(&mut self, limit: DeathLimit, now: Timestamp) -> RestartDecision {
-        if is_planted(PlantedBug::ForgetDeaths) {
-            self.0.clear();
-        }
         self.0.push_back(now);
-        while self.0.front().is_some_and(|&first| {
-            now.since(first) > limit.within && !is_planted(PlantedBug::CountOldDeaths)
-        }) {
+        while self
+            .0
+            .front()
+            .is_some_and(|&first| now.since(first) > limit.within)
+        {
             self.0.pop_front();
         }
-        if self.0.len() >= limit.deaths + usize::from(is_planted(PlantedBug::EscalateLate)) {
+        if self.0.len() >= limit.deaths {
             self.0.clear();
             return limit.then;
         }

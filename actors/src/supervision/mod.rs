@@ -35,6 +35,8 @@ pub enum ActorId {
     DataManager,
     /// Places jobs.
     CoAllocator,
+    /// Seeks and moves advance reservations.
+    Reserver,
     /// Decides when to claim.
     Claimer,
     /// Sends messages to administrators and users.
@@ -58,6 +60,7 @@ pub enum ActorKind {
     Information,
     DataManager,
     CoAllocator,
+    Reserver,
     Claimer,
     Notifier,
     Cluster,
@@ -68,12 +71,13 @@ pub enum ActorKind {
 
 impl ActorKind {
     /// All kinds.
-    pub const ALL: [ActorKind; 11] = [
+    pub const ALL: [ActorKind; 12] = [
         ActorKind::Journal,
         ActorKind::Intake,
         ActorKind::Information,
         ActorKind::DataManager,
         ActorKind::CoAllocator,
+        ActorKind::Reserver,
         ActorKind::Claimer,
         ActorKind::Notifier,
         ActorKind::Cluster,
@@ -90,6 +94,7 @@ impl ActorKind {
             ActorKind::Information => "information",
             ActorKind::DataManager => "data-manager",
             ActorKind::CoAllocator => "co-allocator",
+            ActorKind::Reserver => "reserver",
             ActorKind::Claimer => "claimer",
             ActorKind::Notifier => "notifier",
             ActorKind::Cluster => "cluster",
@@ -109,7 +114,7 @@ impl ActorKind {
             | ActorKind::Information
             | ActorKind::Claimer
             | ActorKind::Cluster => 4_096,
-            ActorKind::CoAllocator => 1_024,
+            ActorKind::CoAllocator | ActorKind::Reserver => 1_024,
             ActorKind::DataManager
             | ActorKind::Notifier
             | ActorKind::Job
@@ -128,6 +133,7 @@ impl ActorId {
             ActorId::Information => ActorKind::Information,
             ActorId::DataManager => ActorKind::DataManager,
             ActorId::CoAllocator => ActorKind::CoAllocator,
+            ActorId::Reserver => ActorKind::Reserver,
             ActorId::Claimer => ActorKind::Claimer,
             ActorId::Notifier => ActorKind::Notifier,
             ActorId::Cluster(_) => ActorKind::Cluster,

@@ -1,7 +1,6 @@
 //! Has the site do what is due for a copy. Every request may be made again: the site joins the
 //! copying that runs under the same nonce, and passes over a deletion that has been done.
 
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting, CopyStartAnswer};
 use cospan_domain::transfer::copy_due::CopyEffect;
 use cospan_domain::transfer::copy_event::TryFaultSide;
@@ -15,9 +14,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::CopyKey;
-use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::site::SiteCallMessage;
+use crate::context::SharedState;
+use crate::site::{ClusterActor, SiteCallMessage};
 
 /// The result of a call.
 #[derive(Debug)]
@@ -60,7 +59,7 @@ pub(super) fn call_has_content(
 ) -> PendingCopyCall {
     let digest = key.0;
     let has = call_destination(shared, key, SiteCallKind::HasContent, move |site| {
-        async move { site.has_content(digest).await }.boxed()
+        async move { site.files().has_content(digest).await }.boxed()
     });
     outcome_of_call(has, move |has| CopyCallOutcome::Has(nonce, has))
 }
@@ -74,7 +73,7 @@ fn call_destination<T: Send + 'static>(
     kind: SiteCallKind,
     run: impl FnOnce(SiteHandle) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = shared.actors.clusters.addr(site);
+    let cluster = shared.actors.addr::<ClusterActor>(site);
     let call = SiteCallMessage::new(kind, run);
     async move {
         chaos::reach_point(CrashPoint::SpawnedFuture);
@@ -134,7 +133,7 @@ fn start_copying(
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
     let started = call_destination(shared, key, SiteCallKind::StartCopy, move |site| {
-        async move { site.start_copy(&order).await }.boxed()
+        async move { site.copies().start_copy(&order).await }.boxed()
     });
     started
         .map(move |started| {
@@ -167,7 +166,7 @@ fn copy_status_call(
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
     let status = call_destination(shared, key, SiteCallKind::CopyStatus, move |site| {
-        async move { site.copy_status(&order).await }.boxed()
+        async move { site.copies().copy_status(&order).await }.boxed()
     });
     outcome_of_call(status, move |status| CopyCallOutcome::Status(nonce, status))
 }
@@ -183,8 +182,8 @@ fn stop_copying(
     let order = make_copy_request(shared, key, copy, attempt);
     let stopped = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move {
-            site.stop_copy(&order, false).await?;
-            site.copy_status(&order).await
+            site.copies().stop_copy(&order, false).await?;
+            site.copies().copy_status(&order).await
         }
         .boxed()
     });
@@ -211,12 +210,8 @@ fn discard_partial(
 ) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = make_copy_request(shared, key, copy, attempt);
-    if is_planted(PlantedBug::ForgetDiscard) {
-        let done = CopyCommand::DiscardConfirmed { nonce };
-        return async move { CopyCallOutcome::Tell(done) }.boxed();
-    }
     let discarded = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
-        async move { site.stop_copy(&order, true).await }.boxed()
+        async move { site.copies().stop_copy(&order, true).await }.boxed()
     });
     outcome_of_call(discarded, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
@@ -225,12 +220,8 @@ fn discard_partial(
 
 fn delete_unneeded(shared: &SharedState, key: &CopyKey, nonce: TryNonce) -> PendingCopyCall {
     let digest = key.0;
-    if is_planted(PlantedBug::ForgetDelete) {
-        let done = CopyCommand::DeleteConfirmed { nonce };
-        return async move { CopyCallOutcome::Tell(done) }.boxed();
-    }
     let deleted = call_destination(shared, key, SiteCallKind::DeleteContent, move |site| {
-        async move { site.delete_content(digest).await }.boxed()
+        async move { site.files().delete_content(digest).await }.boxed()
     });
     outcome_of_call(deleted, move |()| {
         CopyCallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })

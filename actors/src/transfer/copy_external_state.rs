@@ -29,7 +29,10 @@ impl TransferActor {
             self.watch = Some(CopyTryWatch::new(order.nonce, now));
         }
         if self.promised.is_none() {
-            let bandwidth = self.shared.link_bandwidth(&order.source.site, &self.key.1);
+            let bandwidth = self
+                .shared
+                .links
+                .link_bandwidth(&order.source.site, &self.key.1);
             let time = bandwidth.and_then(|b| self.record().content.size.transfer_time(b));
             self.promised = Some(now + time.unwrap_or_default());
         }
@@ -104,7 +107,9 @@ impl TransferActor {
         if let Some((moved, time)) = watch.and_then(|w| w.bytes_moved(completed.content.size, now))
         {
             let pair = (order.source.site.clone(), self.key.1.clone());
-            self.shared.record_transfer(pair, moved, time, now);
+            if self.shared.links.record_transfer(pair, moved, time, now) {
+                self.shared.request_planning();
+            }
         }
     }
 
@@ -133,7 +138,7 @@ impl TransferActor {
                 Some((
                     from.clone(),
                     to.clone(),
-                    self.shared.link_bandwidth(from, to)?,
+                    self.shared.links.link_bandwidth(from, to)?,
                 ))
             })
             .collect();

@@ -8,7 +8,7 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::transfer::file_place::FilePlace;
 
 use super::CopyKey;
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
 
 /// Returns true if a job, the catalogue or another copy needs this one.
 pub fn is_copy_needed(view: &CommittedView, key: &CopyKey) -> bool {

@@ -8,10 +8,12 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
 use super::copy_users::{is_copy_needed, pinned_copies};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::commits::ChangedObjects;
+use crate::context::SharedState;
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
+use crate::transfer::TransferActor;
 
 /// The number of copies gone over in one go; the rest waits for its turn behind other work.
 const SLICE: usize = 256;
@@ -19,6 +21,8 @@ const SLICE: usize = 256;
 /// The actor that starts transfers, and asks them to look.
 pub struct DataManager {
     shared: Arc<SharedState>,
+    /// Copies whose need may have changed.
+    changed: ChangedObjects<CopyKey>,
     dirty: DirtyFlag,
     waiting: BTreeSet<CopyKey>,
     /// A message to go on is on its way.
@@ -33,9 +37,15 @@ struct ContinueCopies;
 
 impl DataManager {
     /// Begins a new life.
-    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        changed: ChangedObjects<CopyKey>,
+        dirty: DirtyFlag,
+        guard: LifeGuard,
+    ) -> Self {
         Self {
             shared,
+            changed,
             dirty,
             waiting: BTreeSet::new(),
             going_on: false,
@@ -57,8 +67,10 @@ impl DataManager {
             let Some(key) = self.waiting.pop_first() else {
                 return;
             };
-            if self.shared.actors.transfers.contains(&key) {
-                self.shared.actors.transfers.request_look_of(&key);
+            if self.shared.actors.contains(&TransferActor::actor_id(&key)) {
+                self.shared
+                    .actors
+                    .request_look_of(&TransferActor::actor_id(&key));
                 continue;
             }
             let wanted = view.copies.contains_key(&key) || is_copy_needed(&view, &key);
@@ -71,6 +83,14 @@ impl DataManager {
         if !self.waiting.is_empty() && !std::mem::replace(&mut self.going_on, true) {
             ctx.notify(ContinueCopies);
         }
+    }
+}
+
+impl RegisteredActor for DataManager {
+    type Key = ();
+
+    fn actor_id(_: &Self::Key) -> ActorId {
+        ActorId::DataManager
     }
 }
 
@@ -91,10 +111,10 @@ impl Handler<LookAgain> for DataManager {
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::DataManager);
         self.dirty.take_owed_look();
-        let copies = self.shared.dirty.take_copies();
+        let copies = self.changed.take();
         if copies.is_empty() {
             // A site came or went: copies that wait for one may go on.
-            self.shared.actors.transfers.request_look_of_all();
+            self.shared.actors.request_look_of_all(ActorKind::Transfer);
         }
         self.waiting.extend(copies);
         self.look_at_waiting_copies(ctx);

@@ -13,7 +13,6 @@ mod copy_watch;
 mod data_manager;
 mod source_choice;
 mod staging;
-mod staging_deductions;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -28,8 +27,6 @@ use copy_users::{pinned_copies, source_key};
 pub use data_manager::DataManager;
 pub use staging::unlisted_copy_sites;
 use staging::unused_copies_at;
-pub use staging_deductions::StagingDeductions;
-pub(crate) use staging_deductions::{StagingDeductionGuard, check_staging_room, staged_everywhere};
 pub use transfer_actor::TransferActor;
 
 /// The key of a copy: the content, and the site that is to have it.

@@ -11,7 +11,7 @@ use cospan_domain::transfer::link_bandwidth::{ChosenSource, LinkBandwidths, choo
 
 use super::CopyKey;
 use super::copy_users::{copies_of_content, files_with_content};
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
 
 /// A file at a site.
 pub(super) type SourceReplica = (SiteName, FilePlace);

@@ -12,7 +12,7 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use super::copy_users::copies_of_content;
 use crate::actor_settings::StagingLimits;
-use crate::api::CommittedView;
+use crate::committed::CommittedView;
 
 /// The time until a kept copy is looked at again: a need for its space makes it look earlier.
 const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);

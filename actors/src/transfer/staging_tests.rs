@@ -10,10 +10,11 @@ use cospan_domain::units::DurationMs;
 
 use super::*;
 use crate::actor_settings::StagingLimits;
-use crate::coallocator::GridSnapshotMaker;
-use crate::journal::{AppendChange, JournalChange};
+use crate::committed::JournalChange;
+use crate::grid_snapshot::GridSnapshotMaker;
+use crate::journal::AppendChange;
+use crate::transfer::CopyKey;
 use crate::transfer::testing::{MemoryWorld, content, name, queued_job, run_paused, site};
-use crate::transfer::{CopyKey, StagingDeductionGuard, check_staging_room, staged_everywhere};
 
 /// Room for so many files of [`content`]'s size.
 fn room_for_files(count: u64) -> Bytes {
@@ -32,8 +33,10 @@ fn world_keeping_replicas(count: u64) -> MemoryWorld {
 fn room_taken_at_leiden(world: &MemoryWorld) -> Bytes {
     let shared = &world.shared;
     let leiden = site("Leiden");
-    let left = staged_everywhere(shared, &shared.view.load())
-        .room_left_at(shared, &leiden)
+    let left = shared
+        .promised
+        .staged_everywhere(&shared.view.load())
+        .room_left_at(&leiden)
         .unwrap();
     Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
 }
@@ -259,7 +262,10 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             share: None,
             acquisition: Default::default(),
         };
-        let promise = StagingDeductionGuard::for_placements(&world.shared, [&plan].into_iter());
+        let promise = world
+            .shared
+            .promised
+            .deduct_for_placements([&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
         assert_eq!(room_taken_at_leiden(&world), room_for_files(2));
         drop(promise);
@@ -294,10 +300,17 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         };
         let fits = |seeds: &[u8]| {
             let plans: Vec<_> = seeds.iter().map(|seed| plan(*seed, "Leiden")).collect();
-            check_staging_room(&world.shared, &world.shared.view.load(), &plans).is_there
+            world
+                .shared
+                .promised
+                .check_room(&world.shared.view.load(), &plans)
+                .is_there
         };
         let promise = |seed: u8, at: &str| {
-            StagingDeductionGuard::for_placements(&world.shared, [&plan(seed, at)].into_iter())
+            world
+                .shared
+                .promised
+                .deduct_for_placements([&plan(seed, at)].into_iter())
         };
         assert!(promise(1, "Delft").is_none(), "its room is not bounded");
         assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
@@ -351,13 +364,18 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
         let mut looks = 0;
         let mut promises = Vec::new();
         for plan in (0..OFFERS).map(plan) {
-            let room = check_staging_room(&world.shared, &view, std::slice::from_ref(&plan));
+            let room = world
+                .shared
+                .promised
+                .check_room(&view, std::slice::from_ref(&plan));
             assert!(room.is_there);
             looks += room.looks;
-            promises.push(StagingDeductionGuard::for_placements(
-                &world.shared,
-                [&plan].into_iter(),
-            ));
+            promises.push(
+                world
+                    .shared
+                    .promised
+                    .deduct_for_placements([&plan].into_iter()),
+            );
         }
         assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
         let taken = || room_taken_at_leiden(&world);
@@ -403,7 +421,10 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
                 content(1),
             ))]))
             .await;
-        let promise = StagingDeductionGuard::for_placements(&world.shared, [&plan].into_iter())
+        let promise = world
+            .shared
+            .promised
+            .deduct_for_placements([&plan].into_iter())
             .expect("bounded room");
         let old = world.shared.view.load().jobs[&JobId(1)].clone();
         let mut placed = Job {
@@ -429,7 +450,9 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             world.shared.view.load().staged.is_empty(),
             "it is on its way"
         );
-        promise.end_once_decided(false).await;
+        promise
+            .end_once_decided(false, world.shared.journal())
+            .await;
         assert_eq!(room_taken_at_leiden(&world), room_for_files(1));
     });
 }

@@ -10,7 +10,8 @@ use cospan_sites::port::{CopyBlame, CopySource};
 
 use super::testing::{MemoryWorld, content, name, run_paused, site};
 use super::{CopyKey, DataManager, TransferActor};
-use crate::journal::JournalChange;
+use crate::committed::JournalChange;
+use crate::supervision::ActorKind;
 
 fn copy_key(seed: u8, at: &str) -> CopyKey {
     (content(seed).digest, site(at))
@@ -39,7 +40,7 @@ fn two_jobs_share_one_copy_and_it_goes_after_the_last() {
             .await;
         world
             .wait_until("its actor is gone", |w| {
-                w.shared.actors.transfers.is_empty()
+                w.shared.actors.ids(ActorKind::Transfer).is_empty()
             })
             .await;
         assert!(world.fake_site("Leiden").lock_state().store.is_empty());
@@ -320,7 +321,7 @@ fn a_need_that_ends_while_a_write_is_under_way_is_noticed() {
                 .await;
             world
                 .wait_until("its actor is gone", |w| {
-                    w.shared.actors.transfers.is_empty()
+                    w.shared.actors.ids(ActorKind::Transfer).is_empty()
                 })
                 .await;
         });
@@ -536,11 +537,15 @@ fn an_actor_that_dies_at_any_time_of_a_copys_life_is_survived() {
             world.place_job(1, content(1), "Leiden").await;
             world
                 .wait_until("it lives", |w| {
-                    w.shared.actors.transfers.addr(&key).is_some()
+                    w.shared.actors.addr::<TransferActor>(&key).is_some()
                 })
                 .await;
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
-            let actor = world.shared.actors.transfers.addr(&key).expect("it lives");
+            let actor = world
+                .shared
+                .actors
+                .addr::<TransferActor>(&key)
+                .expect("it lives");
             actor.do_send(PanicMessage);
             world.wait_until("it is dead", |_| !actor.connected()).await;
             world
@@ -567,14 +572,13 @@ fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
         world.add_file("input", content(1), &["Delft"]).await;
         world
             .wait_until("it lives", |w| {
-                w.shared.actors.data_manager.addr(&()).is_some()
+                w.shared.actors.addr::<DataManager>(&()).is_some()
             })
             .await;
         let manager = world
             .shared
             .actors
-            .data_manager
-            .addr(&())
+            .addr::<DataManager>(&())
             .expect("it lives");
         manager.do_send(PanicMessage);
         world.place_job(1, content(1), "Leiden").await;
@@ -591,6 +595,7 @@ fn what_a_transfer_had_of_a_link_is_what_the_next_is_expected_to_have() {
         let link = |from: &str| {
             world
                 .shared
+                .links
                 .known_link(&site(from), &site("Utrecht"))
                 .expect("a link")
         };

@@ -10,7 +10,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::machine::StateMachine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::copy_command::CopyCommand;
-use cospan_domain::transfer::copy_due::{CopyEffect, is_delete_bug_planted};
+use cospan_domain::transfer::copy_due::CopyEffect;
 use cospan_domain::transfer::copy_event::CopyEventKind;
 use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -20,12 +20,13 @@ use tracing::debug;
 use super::copy_effects::{self, CopyCallOutcome};
 use super::copy_watch::CopyTryWatch;
 use super::{CopyKey, copy_metrics, is_copy_needed};
-use crate::actor_context::SharedState;
-use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
 use crate::durable_steps::{DecidedStep, RecordInbox};
-use crate::journal::{AppendChange, AppendError, JournalChange};
-use crate::supervision::{ActorKind, LifeGuard};
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
 /// The pauses before a call that failed is made again: at first, doubling, and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -246,9 +247,7 @@ impl TransferActor {
                 CopyEffect::WatchCopy(order) => self.begin_watching_try(order, now),
                 // A job may have been placed here before the deletion was durable, and count on the
                 // copy.
-                CopyEffect::DeleteContent { .. }
-                    if self.is_needed() && !is_delete_bug_planted() =>
-                {
+                CopyEffect::DeleteContent { .. } if self.is_needed() => {
                     return self.look_at_needs(ctx);
                 }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {
@@ -404,8 +403,18 @@ impl TransferActor {
         let (digest, site) = &self.key;
         self.shared.live.note_progress(*digest, site, None);
         self.guard.disarm();
-        self.shared.actors.transfers.remove_actor(&self.key);
+        self.shared
+            .actors
+            .remove_actor(&TransferActor::actor_id(&self.key));
         ctx.stop();
+    }
+}
+
+impl RegisteredActor for TransferActor {
+    type Key = CopyKey;
+
+    fn actor_id((digest, site): &Self::Key) -> ActorId {
+        ActorId::Transfer(*digest, site.clone())
     }
 }
 

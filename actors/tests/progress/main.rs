@@ -12,14 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use actix::System;
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
-use cospan_actors::wiring::{report_channel, start_control_plane};
+use cospan_actors::wiring::{ControlPlaneParts, report_channel, start_control_plane};
 use cospan_domain::ids::{ComponentName, InstanceId, KeyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{
@@ -130,7 +129,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
         loader.take_stored_value(stored).expect("a record")
     });
     let opened = opened.expect("a store in memory");
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock,
         seed,
         settings: settings(),

@@ -8,7 +8,7 @@ use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiCommand, ApiRequest};
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{JobId, KeyName};
-use cospan_domain::planted_bugs::poison_job;
+use cospan_domain::poisoned_job::poison_job;
 use cospan_domain::units::Timestamp;
 
 use super::{alone, job, plane, prompt_site, submit, under_paused_time, unfinished};

@@ -14,8 +14,8 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, CopyRequest,
     CopyStatus, ExitCause, FileExcerpt, FoundSubmission, Gate, GateDecision, GateState,
-    InspectedFile, PayloadExit, ReadableFile, RunningPayload, Site, SiteAttemptCalls,
-    SiteCapabilities, SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
+    InspectedFile, PayloadExit, ReadableFile, RunningPayload, Site, SiteCapabilities, SiteCopies,
+    SiteDescription, SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteStatus, TagLookupAnswer,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -121,7 +121,7 @@ fn no_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for PromptSite {
+impl SiteQueue for PromptSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.dawdle(30).await;
         let now = self.clock.now();
@@ -247,20 +247,8 @@ impl Gate for PromptSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for PromptSite {
+impl SiteFiles for PromptSite {
     async fn inspect(&self, _: &FilePlace) -> Result<InspectedFile, SiteError> {
-        no_files()
-    }
-
-    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
-        no_files()
-    }
-
-    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        no_files()
-    }
-
-    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
         no_files()
     }
 
@@ -278,15 +266,22 @@ impl SiteFileCalls for PromptSite {
 }
 
 #[async_trait]
-impl Site for PromptSite {
-    fn name(&self) -> &SiteName {
-        &self.name
+impl SiteCopies for PromptSite {
+    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
+        no_files()
     }
 
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.hints.as_ref().map(|hints| hints.subscribe())
+    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        no_files()
     }
 
+    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
+        no_files()
+    }
+}
+
+#[async_trait]
+impl SiteMonitor for PromptSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.dawdle(20).await;
         Ok(SiteDescription {
@@ -297,5 +292,35 @@ impl Site for PromptSite {
             lanes: None,
             manager: "prompt".into(),
         })
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.hints.as_ref().map(|hints| hints.subscribe())
+    }
+}
+
+impl Site for PromptSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
     }
 }

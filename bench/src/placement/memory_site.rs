@@ -12,8 +12,8 @@ use cospan_domain::units::{Bytes, Timestamp};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, CopyRequest,
     CopyStatus, ExitCause, FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile,
-    PayloadExit, ReadableFile, RunningPayload, Site, SiteAttemptCalls, SiteCapabilities,
-    SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus, TagLookupAnswer,
+    PayloadExit, ReadableFile, RunningPayload, Site, SiteCapabilities, SiteCopies, SiteDescription,
+    SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteReservations, SiteStatus, TagLookupAnswer,
 };
 use tokio::sync::watch;
 
@@ -136,7 +136,7 @@ fn refuse_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for StubSite {
+impl SiteQueue for StubSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.hang_if_mute().await;
         Ok(SiteStatus {
@@ -231,21 +231,9 @@ impl Gate for StubSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for StubSite {
+impl SiteFiles for StubSite {
     async fn inspect(&self, _: &FilePlace) -> Result<InspectedFile, SiteError> {
         refuse_files()
-    }
-
-    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
-        refuse_files()
-    }
-
-    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        refuse_files()
-    }
-
-    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
-        Ok(())
     }
 
     async fn has_content(&self, _: Digest) -> Result<bool, SiteError> {
@@ -262,21 +250,22 @@ impl SiteFileCalls for StubSite {
 }
 
 #[async_trait]
-impl Site for StubSite {
-    fn name(&self) -> &SiteName {
-        &self.name
+impl SiteCopies for StubSite {
+    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
+        refuse_files()
     }
 
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
-        self.grants
-            .as_ref()
-            .map(|grants| grants as &dyn SiteReservationCalls)
+    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        refuse_files()
     }
 
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.changed.subscribe())
+    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
+        Ok(())
     }
+}
 
+#[async_trait]
+impl SiteMonitor for StubSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.hang_if_mute().await;
         Ok(SiteDescription {
@@ -290,5 +279,41 @@ impl Site for StubSite {
             lanes: None,
             manager: "none".into(),
         })
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changed.subscribe())
+    }
+}
+
+impl Site for StubSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
+        self.grants
+            .as_ref()
+            .map(|grants| grants as &dyn SiteReservations)
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobSubmission};
@@ -15,7 +14,7 @@ use cospan_actors::clock::SteadyClock;
 use cospan_actors::commits::CommittedChange;
 use cospan_actors::journal::{JournalChange, view_of_records};
 use cospan_actors::metrics::ControlPlaneMetrics;
-use cospan_actors::wiring;
+use cospan_actors::wiring::{self, ControlPlaneParts};
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{FlexibleBounds, JobSpec, Priority, RequestType};
@@ -245,7 +244,7 @@ fn start_plane(
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock: SteadyClock::of_process(),
         seed: 1,
         settings,
@@ -481,7 +480,7 @@ async fn placement_delays(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f
     let mut taken = Vec::new();
     for id in small {
         scene.ask_intake(ApiRequest::Thaw(vec![id])).await?;
-        let mut commits = scene.plane.shared().subscribe_to_changes();
+        let mut commits = scene.plane.subscribe_to_changes();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
@@ -537,7 +536,7 @@ async fn sequential_delays(
                 .take(silent)
                 .for_each(|site| site.fall_silent());
         }
-        let mut commits = scene.plane.shared().subscribe_to_changes();
+        let mut commits = scene.plane.subscribe_to_changes();
         let begun = Instant::now();
         let ids = scene.submit_jobs(vec![plain_job(&[1])?]).await?;
         let id = *ids.first().context("a job")?;

@@ -9,8 +9,7 @@ use cospan_domain::reservation::{
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    ObservedReservation, ReservationsByTag, SiteError, SiteReservationCalls,
-    TaggedReservationRequest,
+    ObservedReservation, ReservationsByTag, SiteError, SiteReservations, TaggedReservationRequest,
 };
 
 /// The ledger of reservations that the site has granted.
@@ -38,7 +37,7 @@ impl StubReservations {
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
 #[async_trait]
-impl SiteReservationCalls for StubReservations {
+impl SiteReservations for StubReservations {
     async fn request(
         &self,
         order: &TaggedReservationRequest,

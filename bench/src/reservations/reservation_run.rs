@@ -109,7 +109,7 @@ async fn client_wait_seconds(scene: &BenchControlPlane, client: usize, jobs: usi
         let mut spec = JobSpec::clone(&*plain_job(&[1])?);
         spec.run.reservation = Some(wish);
         let spec = Arc::new(spec);
-        let mut commits = scene.plane.shared().subscribe_to_changes();
+        let mut commits = scene.plane.subscribe_to_changes();
         let begun = Instant::now();
         let id = scene
             .submit_many(1, |_| Ok(spec.clone()))
@@ -157,7 +157,7 @@ async fn augmenting_path_seconds(scene: BenchControlPlane, jobs: usize) -> Resul
     let mut taken = Vec::new();
     for number in 0..jobs {
         let spec = augmenting_path_job(first + DurationMs(number as u64 * 2 * DAY.0))?;
-        let mut commits = scene.plane.shared().subscribe_to_changes();
+        let mut commits = scene.plane.subscribe_to_changes();
         let id = scene
             .submit_many(1, |_| Ok(spec.clone()))
             .await?

@@ -342,8 +342,8 @@ impl BenchEnvironment {
     /// Makes nodes report their jobs. A controller that was killed can take what ended just before
     /// for still running, and keeps its processors up to its time limit.
     fn recount_jobs(&self, cluster: TestbedCluster) {
-        // The controller may be away.
-        let _ = self.run_as_operator(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
+        // The node may be away.
+        let _ = self.testbed.request_recount(cluster.name);
     }
 
     /// This program, run as the user.

@@ -12,7 +12,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
-use cospan_sites::port::{AttemptSubmitRequest, SiteAttemptCalls};
+use cospan_sites::port::{AttemptSubmitRequest, Site};
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ async fn measure_all(plan: &CallBenchSettings) -> Result<CallFigures> {
     site.make_root().await?;
     let mut tags = (1..).map(tag_of);
     let mut submitted: Vec<AttemptTag> = tags.by_ref().take(1).collect();
-    site.submit(&attempt_request(submitted[0])).await?;
+    site.queue().submit(&attempt_request(submitted[0])).await?;
     let mut ratios = Vec::new();
     let mut raw = Vec::new();
     for _ in 0..plan.pairs {
@@ -137,7 +137,7 @@ fn attempt_request(tag: AttemptTag) -> AttemptSubmitRequest {
 
 async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
     let orders: Vec<AttemptSubmitRequest> = tags.iter().map(|tag| attempt_request(*tag)).collect();
-    let calls = orders.iter().map(|order| site.submit(order));
+    let calls = orders.iter().map(|order| site.queue().submit(order));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
         .try_for_each(|_| async { Ok(()) })
@@ -200,12 +200,12 @@ async fn time_status(plan: &CallBenchSettings, tags: &[AttemptTag]) -> Result<(f
     };
     let exec = SshExecutor::new(ssh).map_err(anyhow::Error::msg)?;
     let site = SlurmSite::with_remote_root(site_config(plan)?, Arc::new(exec))?;
-    site.status(tags).await?;
+    site.queue().status(tags).await?;
     let before = cpu_ticks()?;
     let mut walls = Vec::new();
     for _ in 0..POLLS {
         let begin = Instant::now();
-        site.status(tags).await?;
+        site.queue().status(tags).await?;
         walls.push(begin.elapsed().as_secs_f64() * 1_000.0);
     }
     let used = (cpu_ticks()? - before) as f64 / TICKS_PER_S * 1_000.0 / POLLS as f64;

@@ -1,5 +1,6 @@
 //! `cospan-chaos bench`: seeds of chaos a minute, and whether a seed is the same run every time.
 
+use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,7 @@ pub fn run_bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
                 }
                 _ => seen.2.push(number),
             }
+            ControlFlow::Continue(())
         },
     );
     let minutes = begun.elapsed().as_secs_f64() / 60.0;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +39,9 @@ pub struct SeedsArgs {
     /// Seeds at the same time [default: one for each processor]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     pub at_once: Option<u64>,
+    /// Begin no more seeds once one has broken a rule, and look for no shorter run that breaks it
+    #[arg(long)]
+    pub until_broken: bool,
     /// Print what happened to each job of a seed that broke a rule, or of the only seed
     #[arg(long)]
     pub timeline: bool,
@@ -139,6 +143,11 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
             let text = campaign.add(seed, verdict, args);
             if !args.json {
                 note(&text);
+            }
+            if args.until_broken && !campaign.broken.is_empty() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         },
     );
@@ -275,10 +284,8 @@ impl Campaign {
         let rules: Vec<String> = late.chain(wrong).collect();
         // A second run of a failing seed costs little; that it no longer fails is worth knowing
         // too.
-        let actions = shortest(seed, size(args))
-            .ok()
-            .flatten()
-            .map(|(actions, _)| actions);
+        let shorter = (!args.until_broken).then(|| shortest(seed, size(args)).ok().flatten());
+        let actions = shorter.flatten().map(|(actions, _)| actions);
         let mut told = format!("BROKEN {text}");
         rules
             .iter()

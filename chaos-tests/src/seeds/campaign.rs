@@ -1,5 +1,6 @@
 //! Runs many seeds side by side, each on a thread of its own, in a world of its own.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -40,63 +41,14 @@ pub fn run_seed(seed: u64, size: CampaignSize) -> Result<SeedVerdict> {
         .unwrap_or_else(|_| Err(anyhow!("the simulation panicked")))
 }
 
-/// The way in which a planted bug was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundBug {
-    /// Number of seeds that it took.
-    pub seeds: u64,
-    /// The first line of the oracle.
-    pub said: String,
-}
-
-/// Returns the first problem that a seed showed, if it broke a rule.
-#[cfg(cospan_chaos)]
-fn first_problem(number: u64, size: CampaignSize) -> Option<String> {
-    match run_seed(number, size) {
-        Ok(verdict) if verdict.holds() => None,
-        Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
-        Err(problem) => Some(format!("{problem:#}")),
-    }
-}
-
-/// Plants a bug and runs these seeds until an oracle finds it; `None` if they did not. A seed that
-/// breaks a rule without the bug as well found another one. `show` is called with the number of
-/// seeds before each one, and with such other findings.
-#[cfg(cospan_chaos)]
-pub fn hunt(
-    bug: cospan_domain::planted_bugs::PlantedBug,
-    mut within: std::ops::Range<u64>,
-    size: CampaignSize,
-    show: &dyn Fn(u64, Option<String>),
-) -> Option<FoundBug> {
-    use cospan_domain::planted_bugs::plant_bug;
-
-    let first = within.start;
-    within.find_map(|number| {
-        let seeds = number - first + 1;
-        show(seeds, None);
-        plant_bug(Some(bug));
-        let said = first_problem(number, size);
-        plant_bug(None);
-        let said = said?;
-        match first_problem(number, size) {
-            None => Some(FoundBug { seeds, said }),
-            Some(other) => {
-                show(seeds, Some(other));
-                None
-            }
-        }
-    })
-}
-
 /// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. It stops at the
-/// largest number.
+/// largest number, and begins no more once `show` breaks.
 pub fn run_seeds(
     first: u64,
     count: u64,
     at_once: usize,
     size: CampaignSize,
-    show: &(dyn Fn(u64, Result<SeedVerdict>) + Sync),
+    show: &(dyn Fn(u64, Result<SeedVerdict>) -> ControlFlow<()> + Sync),
 ) {
     let next = AtomicU64::new(0);
     let shown = Mutex::new(());
@@ -109,7 +61,9 @@ pub fn run_seeds(
                     let Some(number) = number else { return };
                     let verdict = run_seed(number, size);
                     let _one_at_a_time = shown.lock().unwrap_or_else(PoisonError::into_inner);
-                    show(number, verdict);
+                    if show(number, verdict).is_break() {
+                        next.store(count, Ordering::Relaxed);
+                    }
                 }
             }))
         });

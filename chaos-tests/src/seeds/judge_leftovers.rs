@@ -61,7 +61,8 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     ensure!(left.is_none(), "{left:?} was left behind");
     // No deduction outlives its plan, or the life of its maker.
     let shared = plane_run.plane.shared();
-    let leaks = shared.deduction_leaks();
+    let now = shared.clock.now();
+    let leaks = shared.deductions.find_leaks(&shared.view.load(), now);
     ensure!(
         leaks.is_empty(),
         "what is deducted is owned by no job: {leaks:?}"

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cospan_actors::actor_context::SharedState;
 use cospan_actors::api::CommittedView;
+use cospan_actors::context::SharedState;
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, SiteName};
 use cospan_domain::job::demands::needed_digests;

@@ -47,6 +47,7 @@ pub(super) fn has_part_in_placing(kind: ActorKind) -> bool {
         kind,
         ActorKind::Journal
             | ActorKind::CoAllocator
+            | ActorKind::Reserver
             | ActorKind::Claimer
             | ActorKind::Cluster
             | ActorKind::Job

@@ -12,7 +12,6 @@ use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::placement::PlacementDefaults;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
@@ -309,10 +308,9 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
     })
 }
 
-/// Makes a faulty disk where anything is wrong with it. With the planted bug that acknowledges what
-/// is not yet on the disk, records lie in memory: it needs no other fault.
+/// Makes a faulty disk where anything is wrong with it.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
-    if scenario.fault_rates.disk.has_faults() && !is_planted(PlantedBug::SkipSync) {
+    if scenario.fault_rates.disk.has_faults() {
         StoreDisk::Faulty(FaultDisk::default())
     } else {
         StoreDisk::default()

@@ -32,6 +32,7 @@ fn death_limit(kind: ActorKind) -> (usize, Escalation) {
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
+        | ActorKind::Reserver
         | ActorKind::Claimer
         | ActorKind::Notifier => (5, Escalation::Exit),
         ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer | ActorKind::Cluster => {

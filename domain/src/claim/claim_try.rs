@@ -8,7 +8,6 @@ use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::job_state::{Component, ComponentRestart, Job, JobPhase, RestartStep};
 use crate::job::spec::{Priority, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -223,9 +222,8 @@ fn preempt_for(
     field: &mut impl ClaimableSites,
     plan: &mut ClaimTry,
 ) {
-    let rose = job.promoted && !is_planted(PlantedBug::PromotedPreempt);
-    let did = !job.preempting.is_empty() && !is_planted(PlantedBug::PreemptInWaves);
-    let may_not = job.priority == Priority::SuperLow || rose || did;
+    let did = !job.preempting.is_empty();
+    let may_not = job.priority == Priority::SuperLow || job.promoted || did;
     let place = place_of(job, component, field).filter(|_| !may_not);
     let Some((place, need)) = place else { return };
     let Some(idle) = field.idle_at(&place) else {

@@ -3,7 +3,6 @@
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -34,13 +33,7 @@ pub fn choose_victims(
     priority: Priority,
     mut candidates: Vec<PreemptibleJob>,
 ) -> Option<Vec<PreemptibleJob>> {
-    candidates.retain(|victim: &PreemptibleJob| {
-        if is_planted(PlantedBug::PreemptEquals) {
-            victim.priority <= priority
-        } else {
-            victim.priority < priority
-        }
-    });
+    candidates.retain(|victim| victim.priority < priority);
     candidates
         .sort_by_key(|v| std::cmp::Reverse((v.at_gate, v.start_estimate, v.submitted_at, v.job)));
     let mut chosen = Vec::new();

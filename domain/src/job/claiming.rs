@@ -7,7 +7,6 @@ use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{
     AttemptState, Component, ComponentRestart, Job, JobPhase, RestartStep,
 };
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Aborted rounds after which a job claims all of its components or none.
@@ -185,8 +184,7 @@ impl Job {
     /// Returns true if it may be preempted by a job of a higher priority: not for ever, and not if
     /// its payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {
-        let once = is_planted(PlantedBug::PreemptOnce);
-        let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
+        let may_run_again = self.spec.rerunnable || self.start_at.is_none();
         // Reserved processors belong to nobody else.
         let is_promised = self.last_reservation_begin().is_some();
         may_run_again && !is_promised && self.setbacks.preemptions < MAX_PREEMPTIONS

@@ -9,7 +9,6 @@ use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, LrmId, SiteNam
 use crate::job::job_state::{Job, JobPhase};
 use crate::job::spec::{ComponentSpec, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
@@ -385,7 +384,6 @@ impl Job {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         let asked = &self.component_spec(index)?.resources;
-        let share = share.filter(|_| !is_planted(PlantedBug::SplitAsWhole));
         Some(share.map_or_else(|| asked.clone(), |share| asked.portion_for(share)))
     }
 

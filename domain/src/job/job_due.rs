@@ -4,7 +4,6 @@ use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AttemptState, Component, Job, JobPhase, JobReservations, SiteCharge};
 use crate::job::spec::OutputDestination;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// An effect: a thing to be done. It stays due until an event records its outcome.
@@ -112,9 +111,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
         }
         match job.phase {
             JobPhase::Claiming { .. } if component.given_back => {
-                if !is_planted(PlantedBug::KeepGivenBack) {
-                    push_end_effects(component, now, &mut push);
-                }
+                push_end_effects(component, now, &mut push)
             }
             JobPhase::Claiming { .. } => push_claim_effects(component, now, &mut push),
             JobPhase::Starting { .. } => push_gate_effect(job, index, now, &mut push),

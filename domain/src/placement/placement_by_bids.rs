@@ -8,8 +8,8 @@ use super::grid::GridSnapshot;
 use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
-use super::policies::{MultipleResources, multiple_resources as mrs};
-use super::policy::PlacementContext;
+use super::policies::multiple_resources as mrs;
+use super::policy::{PlacementContext, find_policy};
 use super::reason::{PlacementRefusal, SilentObserver};
 use super::remaining::RemainingResources;
 use super::site_search::PlacementSearch;
@@ -23,7 +23,7 @@ use crate::units::{BitsPerSecond, Mflops};
 /// that takes bids. If the bids do not cover it, it may wait in the queue of a site (see
 /// [`crate::placement::place_in_queues_instead`]).
 pub fn is_placed_by_bids(request: &PlacementRequest) -> bool {
-    request.policy().as_str() == MultipleResources::NAME
+    find_policy(request.policy()).is_ok_and(|policy| policy.takes_bids())
         && match request.acquisition().mode {
             AcquisitionMode::Immediate | AcquisitionMode::Auto => true,
             AcquisitionMode::Queued => false,

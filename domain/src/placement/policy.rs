@@ -9,8 +9,7 @@ use super::grid::GridSnapshot;
 use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
-pub use super::policies::POLICIES;
-use super::policies::{FlexibleClusterMinimization, WorstFit};
+pub use super::policies::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY, POLICIES};
 use super::reason::{PlacementRefusal, RefusalReason, VerdictObserver};
 use super::remaining::RemainingResources;
 use super::site_queues::place_as_wanted;
@@ -22,12 +21,6 @@ use crate::job::job_parameters::JobParameters;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::units::{BitsPerSecond, DurationMs};
-
-/// The policy that is used if none is configured.
-pub const DEFAULT_POLICY: &str = WorstFit::NAME;
-
-/// The policy for flexible requests that is used if none is configured.
-pub const DEFAULT_FLEXIBLE_POLICY: &str = FlexibleClusterMinimization::NAME;
 
 /// A way to choose sites.
 pub trait Policy: Send + Sync {

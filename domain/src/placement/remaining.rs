@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::grid::GridSnapshot;
 use crate::content::Content;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 
@@ -256,9 +255,6 @@ impl RemainingResources {
 
     /// Records that input of a component will be staged at a site. One copy serves all readers.
     pub fn add_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
-        if is_planted(PlantedBug::StageTogether) {
-            return;
-        }
         for content in contents {
             *self
                 .staged

@@ -13,7 +13,6 @@ use super::waiting_job::{QueueStanding, WaitingCondition, WaitingJob};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::{PlacementRequest, SitePairHistory};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -325,13 +324,7 @@ impl PlacementQueues {
             Timestamp(0),
             JobId(0),
         );
-        let &(found, shape, mut entered, mut job) = self.ready.range(from..).next()?;
-        if is_planted(PlantedBug::Overtake) {
-            let below = (found, WaitingShapeId(shape.0 + 1), Timestamp(0), JobId(0));
-            let &(_, _, latest, last) = self.ready.range(..below).next_back()?;
-            entered = latest;
-            job = last;
-        }
+        let &(found, shape, entered, job) = self.ready.range(from..).next()?;
         (found == class).then_some((entered, job, shape))
     }
 

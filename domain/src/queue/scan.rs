@@ -16,7 +16,7 @@ use crate::placement::{
     PlacementRefusal, PlacementRequest, RemainingResources, SilentObserver, SitePairHistory,
     dominant_refusal, find_policy, is_placed_by_bids,
 };
-use crate::planted_bugs;
+use crate::poisoned_job::panic_if_poisoned;
 use crate::units::Timestamp;
 
 /// The reason for a scan.
@@ -426,7 +426,7 @@ impl PlacementQueues {
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend_units(ScanSliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
-        planted_bugs::panic_if_poisoned(job);
+        panic_if_poisoned(job);
         let in_messages = scan.rounds && is_placed_by_bids(&request);
         let resolved = scan
             .resolved

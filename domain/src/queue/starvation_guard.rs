@@ -10,7 +10,6 @@ use crate::placement::site_search::PlacementSearch;
 use crate::placement::{
     self, GridSnapshot, PlacementContext, PlacementRequest, RemainingResources, SilentObserver,
 };
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may use.
@@ -52,11 +51,7 @@ impl StarvationGuardParameters {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
-        let turn = if is_planted(PlantedBug::HoardForEver) {
-            past / time / 2 * 2
-        } else {
-            past / time
-        };
+        let turn = past / time;
         turn.is_multiple_of(2)
             .then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
     }
@@ -92,11 +87,7 @@ impl PlacementQueues {
         // It takes its turn as every other job does. The refusal stored is the one on the whole
         // grid.
         self.note_refusal(scan, shape, outcome.err()?);
-        let share = if is_planted(PlantedBug::HoardWhole) {
-            PerMillion::ONE
-        } else {
-            self.parameters.starvation_guard.share
-        };
+        let share = self.parameters.starvation_guard.share;
         let withheld = withhold_processors(&request, &scan.grid, share, &mut scan.remaining);
         (!withheld.is_empty()).then_some(StarvationGuard {
             job,

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::JobId;
 use crate::job::job_state::{Job, JobPhase};
-use crate::planted_bugs::{PlantedBug, is_planted};
 
 /// Sweeps with a limit of runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,7 +33,6 @@ impl SweepGroups {
             JobPhase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
             JobPhase::Queued { .. } => drop(group.waiting.insert(job.id)),
             JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
-            JobPhase::Placed { .. } if is_planted(PlantedBug::IgnorePlaced) => {}
             _ => drop(group.busy.insert(job.id)),
         }
         Some(task.group)
@@ -51,15 +49,10 @@ impl SweepGroups {
             return BTreeSet::new();
         };
         let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
-        let due = if is_planted(PlantedBug::IgnoreOffered) {
-            0
-        } else {
-            turn.len()
-        };
         let room = state
             .limit
             .saturating_sub(state.busy.len())
-            .saturating_sub(due);
+            .saturating_sub(turn.len());
         let next: Vec<JobId> = state
             .waiting
             .iter()

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::{
     ReservationOutcome, ReservationRequest, ReservationSerial, StartWindow, TimeSpan,
 };
@@ -187,7 +186,7 @@ impl SharedReservation {
     /// Returns true if jobs of this key may use it.
     pub fn allows_key(&self, key: &KeyName) -> bool {
         let allowed = &self.wish.allowed;
-        allowed.is_empty() || allowed.contains(key) || is_planted(PlantedBug::LetAllIn)
+        allowed.is_empty() || allowed.contains(key)
     }
 
     /// Returns the time when it is cancelled unless a job has used it by then: this long after its
@@ -223,9 +222,7 @@ impl SharedReservation {
             SharedReservationStage::Extending { length } => {
                 Some(SharedReservationCall::Extend(length))
             }
-            SharedReservationStage::Releasing(_) => {
-                (!is_planted(PlantedBug::KeepShared)).then_some(SharedReservationCall::Release)
-            }
+            SharedReservationStage::Releasing(_) => Some(SharedReservationCall::Release),
             SharedReservationStage::Confirmed | SharedReservationStage::Ended(_) => None,
         }
     }
@@ -427,8 +424,7 @@ pub(super) fn decide_answer(
         .shared_reservation_numbered(serial)
         .and_then(SharedReservation::due_call)
         == Some(asked);
-    let counts = waits || is_planted(PlantedBug::AnswerOfBefore);
-    counts
+    waits
         .then_some(SiteEventKind::SharedAnswered { serial, outcome })
         .into_iter()
         .collect()

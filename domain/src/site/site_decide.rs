@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, KeyName};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::ReservationSerial;
 use crate::site::availability::any_job_may_probe;
 use crate::site::failure::FailureClass;
@@ -494,10 +493,7 @@ impl SiteDecider<'_> {
                 format!("{name} of {by}, {processors} processors").into()
             })
             .collect();
-        if let Some(first) = details
-            .first()
-            .filter(|_| !is_planted(PlantedBug::LoseInSilence))
-        {
+        if let Some(first) = details.first() {
             let site = &self.record.site;
             let more = match details.len() - 1 {
                 0 => String::new(),

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::reservation::ReservationSerial;
 use crate::site::barred_owners_record::{BarredOwner, OwnProbe};
 use crate::site::failure::FailureClass;
@@ -105,13 +104,8 @@ pub enum Breaker {
 /// site can take needs all of them to start.
 pub fn count_probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
-    if is_planted(PlantedBug::ProbeMore) {
-        return 0;
-    }
     // Attempts are ordered by their job.
-    if !is_planted(PlantedBug::ProbeEach) {
-        jobs.dedup();
-    }
+    jobs.dedup();
     jobs.len() as u32
 }
 

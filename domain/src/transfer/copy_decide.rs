@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::text;
 use crate::transfer::copy_command::{CopyCommand, CopyRejection, CopySighting, CopyStartAnswer};
 use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryFaultSide};
@@ -82,11 +81,6 @@ pub(super) fn unneeded_expiry(
 ) -> Option<Timestamp> {
     let since = match record.usage {
         CopyUsage::Unneeded { since } => since,
-        _ if is_planted(PlantedBug::DeleteNeeded)
-            && matches!(record.phase, CopyPhase::Ready { .. }) =>
-        {
-            Timestamp(0)
-        }
         _ => return None,
     };
     let keep = match &record.phase {
@@ -95,7 +89,6 @@ pub(super) fn unneeded_expiry(
             resume: Some(_), ..
         } => parameters.partial_keep,
         CopyPhase::Copying { .. } => parameters.stop_grace,
-        CopyPhase::Ready { .. } if is_planted(PlantedBug::KeepCopies) => return None,
         CopyPhase::Ready { .. } => parameters.ready_keep,
         CopyPhase::Absent | CopyPhase::Stopping { .. } | CopyPhase::Deleting { .. } => return None,
     };
@@ -209,9 +202,6 @@ impl CopyDecider<'_> {
         }
         match seen {
             CopySighting::Complete => Ok(Some(CopyEventKind::CopyCompleted)),
-            CopySighting::Running { .. } if is_planted(PlantedBug::ReadyEarly) => {
-                Ok(Some(CopyEventKind::CopyCompleted))
-            }
             _ if !watched => Ok(None),
             CopySighting::Running { unchanged_for }
                 if unchanged_for < self.parameters.stall_timeout =>

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{Digest, SiteName};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::transfer::copy_decide::unneeded_expiry;
 use crate::transfer::copy_parameters::CopyParameters;
 use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTry, MAX_LEFTOVERS, TryNonce};
@@ -107,7 +106,7 @@ fn due_in_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
         // A try that still runs would put back what was deleted or found missing.
         CopyPhase::Deleting { .. } if !record.leftovers.is_empty() => None,
-        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !is_delete_bug_planted() => {
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() => {
             Some(CopyEffect::CheckContent(*nonce))
         }
         CopyPhase::Deleting { nonce, .. } => Some(CopyEffect::DeleteContent {
@@ -115,11 +114,6 @@ fn due_in_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
             nonce: *nonce,
         }),
     }
-}
-
-/// Returns true if a planted bug deletes copies while they are needed.
-pub fn is_delete_bug_planted() -> bool {
-    is_planted(PlantedBug::DeleteOvertaken) || is_planted(PlantedBug::DeleteNeeded)
 }
 
 /// Returns the time when something becomes due by the clock alone.

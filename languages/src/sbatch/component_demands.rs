@@ -10,10 +10,9 @@ use cospan_domain::labels::{
 use cospan_domain::units::Bytes;
 
 use super::ScriptError;
-use super::getopt::GivenOption;
+use super::getopt::{ComponentOptions, GivenOption};
 use super::job_options::ScriptStart;
 use super::option_table::OptionTreatment;
-use super::options::ComponentOptions;
 use super::values::{self, GpuDemand};
 use cospan_api::v1::Size;
 use cospan_api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
@@ -23,7 +22,7 @@ use cospan_api::v1::label::{Demand, OverrideTarget};
 const AT_SLURM: &str = "lrm=slurm";
 
 /// Options that are read for placement, and that Slurm also gets as they are.
-pub(super) const BOTH: [&str; 14] = [
+pub(super) const BOTH: [&str; 16] = [
     "account",
     "constraint",
     "cpus-per-task",
@@ -34,10 +33,12 @@ pub(super) const BOTH: [&str; 14] = [
     "mem",
     "mem-per-cpu",
     "mem-per-gpu",
+    "mincpus",
     "nodes",
     "ntasks-per-node",
     "partition",
     "qos",
+    "tres-per-task",
 ];
 
 /// The demands of a component.
@@ -92,6 +93,15 @@ fn parse_count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, Sc
         .transpose()
 }
 
+/// Processors of each task.
+fn processors_per_task(options: &ComponentOptions) -> Result<u32, ScriptError> {
+    let own = parse_count(options, "cpus-per-task")?;
+    let among_others = options
+        .last_given("tres-per-task")
+        .and_then(|given| values::parse_processors_of_tres(given.value_text()));
+    Ok(own.or(among_others).unwrap_or(1))
+}
+
 impl TaskLayout {
     fn from_shape_options(options: &ComponentOptions) -> Result<Self, ScriptError> {
         let given = options.last_given("nodes");
@@ -108,7 +118,12 @@ impl TaskLayout {
             Some(tasks) => Some(tasks),
             None => nodes.checked_mul(per_node.unwrap_or(1)),
         };
-        let per_task = parse_count(options, "cpus-per-task")?.unwrap_or(1);
+        // Slurm does not start fewer processes than nodes.
+        let nodes = match options.last_given("ntasks") {
+            Some(_) => nodes.min(tasks.unwrap_or(u32::MAX)),
+            None => nodes,
+        };
+        let per_task = processors_per_task(options)?;
         let processors = tasks.and_then(|tasks| tasks.checked_mul(per_task));
         match (tasks, processors) {
             (Some(tasks), Some(processors)) => Ok(Self {
@@ -128,11 +143,12 @@ impl TaskLayout {
 /// All kinds of GPUs that the options ask for; of several options the one that gives most.
 fn requested_gpus(options: &ComponentOptions, shape: TaskLayout) -> Result<GpuDemand, ScriptError> {
     type GpuParser = fn(&str) -> Option<GpuDemand>;
-    let asked: [(&str, GpuParser, u32); 4] = [
+    let asked: [(&str, GpuParser, u32); 5] = [
         ("gpus", values::parse_gpus, 1),
         ("gpus-per-node", values::parse_gpus, shape.nodes),
         ("gpus-per-task", values::parse_gpus, shape.tasks),
         ("gres", values::parse_gpus_of_gres, shape.nodes),
+        ("tres-per-task", values::parse_gpus_of_gres, shape.tasks),
     ];
     let mut most = GpuDemand::default();
     for (name, read, times) in asked {
@@ -213,7 +229,8 @@ fn label_demands(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError>
 
 /// Demands on the number of nodes, and on the largest of them.
 fn node_demands(options: &ComponentOptions, shape: TaskLayout) -> Result<Vec<Demand>, ScriptError> {
-    let each = parse_count(options, "cpus-per-task")?.unwrap_or(1);
+    let each = processors_per_task(options)?;
+    let at_least = parse_count(options, "mincpus")?.unwrap_or(1);
     // If the number of tasks is given for all nodes, some nodes may have fewer than their most.
     let tasks = match options.last_given("ntasks") {
         Some(_) => shape.tasks.div_ceil(shape.most_nodes),
@@ -236,7 +253,7 @@ fn node_demands(options: &ComponentOptions, shape: TaskLayout) -> Result<Vec<Dem
     });
     let least = [
         (NODES, shape.nodes.into(), 1),
-        (NODE_PROCESSORS, processors, 1),
+        (NODE_PROCESSORS, processors.max(at_least.into()), 1),
         (NODE_MEMORY_MB, memory.div_ceil(1_000_000), 0),
         (NODE_GPUS, gpus[0].max(gpus[1]).into(), 0),
     ];
@@ -274,12 +291,13 @@ fn parse_feature(any: &str) -> Option<Demand> {
 
 fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
     let mut last = BTreeMap::new();
-    for given in options.0.iter().filter(|given: &&GivenOption| {
+    for given in options.given.iter().filter(|given: &&GivenOption| {
         given.known.meaning == OptionTreatment::Passed || BOTH.contains(&given.known.name)
     }) {
         last.insert(given.known.name, given.as_word().into());
     }
-    last.into_values().collect()
+    let plugin = options.plugin.iter().map(|(_, word)| word.as_str().into());
+    last.into_values().chain(plugin).collect()
 }
 
 /// Variables that Slurm would set about the job's shape.
@@ -288,8 +306,6 @@ fn shape_variables(options: &ComponentOptions, shape: TaskLayout) -> Vec<(&'stat
     let nodes = shape.nodes.to_string();
     let on_node = shape.processors.div_ceil(shape.nodes).to_string();
     let mut all = vec![
-        ("SLURM_NTASKS", tasks.clone()),
-        ("SLURM_NPROCS", tasks),
         ("SLURM_JOB_NUM_NODES", nodes.clone()),
         ("SLURM_NNODES", nodes),
         ("SLURM_CPUS_ON_NODE", on_node.clone()),
@@ -299,6 +315,13 @@ fn shape_variables(options: &ComponentOptions, shape: TaskLayout) -> Vec<(&'stat
             shape.tasks.div_ceil(shape.nodes).to_string(),
         ),
     ];
+    // Slurm leaves it to `srun` where the script says nothing of tasks.
+    if ["ntasks", "ntasks-per-node"]
+        .iter()
+        .any(|name| options.last_given(name).is_some())
+    {
+        all.extend(["SLURM_NTASKS", "SLURM_NPROCS"].map(|name| (name, tasks.clone())));
+    }
     all.extend(["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"].map(|name| (name, "0".into())));
     let told = [
         ("SLURM_CPUS_PER_TASK", "cpus-per-task"),

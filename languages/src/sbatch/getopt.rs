@@ -2,8 +2,11 @@
 
 use super::ScriptError;
 use super::lines::OptionWord;
-use super::option_table::{SbatchOption, TABLE};
+use super::option_table::{ALIASES, SbatchOption, TABLE};
 use cospan_api::v1::parse::nearest_word;
+
+/// Beginnings of the options of a plug-in that many sites have, some of which are like others.
+const CONTAINERS: [&str; 2] = ["container-", "no-container-"];
 
 /// The ways in which an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +52,28 @@ impl GivenOption {
     }
 }
 
+/// The options of one component, in the order in which they were given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ComponentOptions {
+    /// Options of `sbatch` itself.
+    pub(super) given: Vec<GivenOption>,
+    /// Options that plug-ins of a site may know, each as one word, with their lines.
+    pub(super) plugin: Vec<(usize, String)>,
+}
+
+impl ComponentOptions {
+    /// Finds an option; of several the last counts.
+    pub(super) fn last_given(&self, name: &str) -> Option<&GivenOption> {
+        self.given
+            .iter()
+            .rev()
+            .find(|given| given.known.name == name)
+    }
+}
+
 /// Reads the words of one component.
-pub(super) fn parse_options(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError> {
-    let mut given = Vec::new();
+pub(super) fn parse_options(words: &[OptionWord]) -> Result<ComponentOptions, ScriptError> {
+    let mut options = ComponentOptions::default();
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         // A value stands on the line of its option.
@@ -59,25 +81,35 @@ pub(super) fn parse_options(words: &[OptionWord]) -> Result<Vec<GivenOption>, Sc
             rest.next_if(|next| next.line == word.line)
                 .map(|n| n.text.clone())
         };
-        if let Some(long) = word.text.strip_prefix("--") {
-            given.push(parse_long(word.line, long, &mut following)?);
-        } else {
-            parse_short(word, &mut following, &mut given)?;
+        let Some(long) = word.text.strip_prefix("--") else {
+            parse_short(word, &mut following, &mut options.given)?;
+            continue;
+        };
+        let name = long.split_once('=').map_or(long, |(name, _)| name);
+        match find_option(word.line, name)? {
+            Some(known) => options
+                .given
+                .push(parse_long(word.line, known, long, &mut following)?),
+            None => {
+                // Whether it takes a value only its plug-in knows: no other word may stand there.
+                let is_value =
+                    |next: &&OptionWord| next.line == word.line && !next.text.starts_with('-');
+                let value = rest.next_if(|next| !long.contains('=') && is_value(next));
+                let value = value.map_or_else(String::new, |value| format!("={}", value.text));
+                options.plugin.push((word.line, format!("--{long}{value}")));
+            }
         }
     }
-    Ok(given)
+    Ok(options)
 }
 
 fn parse_long(
     line: usize,
+    known: &'static SbatchOption,
     long: &str,
     following: &mut dyn FnMut() -> Option<String>,
 ) -> Result<GivenOption, ScriptError> {
-    let (name, value) = match long.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (long, None),
-    };
-    let known = find_option(line, name)?;
+    let value = long.split_once('=').map(|(_, value)| value.to_owned());
     let value = match (known.takes, value) {
         (OptionArity::Value, None) => {
             Some(following().ok_or_else(|| missing_value_error(line, known))?)
@@ -138,19 +170,29 @@ fn parse_short(
     Ok(())
 }
 
-/// Finds an option by its name, or by a prefix that only it has.
-fn find_option(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
+/// Finds an option by its name, or by a prefix that only it has. `None` if it may be one of a plug-in
+/// at a site: it is like none of `sbatch`.
+fn find_option(line: usize, name: &str) -> Result<Option<&'static SbatchOption>, ScriptError> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = alias.map_or(name, |(_, own)| own);
     if let Some(known) = TABLE.iter().find(|known| known.name == name) {
-        return Ok(known);
+        return Ok(Some(known));
     }
-    let mut begins = TABLE
+    let begins: Vec<&SbatchOption> = TABLE
         .iter()
-        .filter(|known| !name.is_empty() && known.name.starts_with(name));
-    if let (Some(known), None) = (begins.next(), begins.next()) {
-        return Ok(known);
+        .filter(|known| known.name.starts_with(name))
+        .collect();
+    if let &[known] = begins.as_slice() {
+        return Ok(Some(known));
     }
     let names: Vec<String> = TABLE.iter().map(|known| known.name.to_owned()).collect();
-    let remedy = match nearest_word(name, &names) {
+    let close = nearest_word(name, &names).filter(|close| !name.starts_with(close.as_str()));
+    let is_of_containers = CONTAINERS.iter().any(|begin| name.starts_with(begin));
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    if begins.is_empty() && (is_of_containers || close.is_none()) && name.chars().all(is_name) {
+        return Ok(None);
+    }
+    let remedy = match close {
         Some(close) => format!("did you mean --{close}?"),
         None => "correct it, or take it out".to_owned(),
     };
@@ -170,6 +212,6 @@ fn missing_value_error(line: usize, known: &SbatchOption) -> ScriptError {
     )
 }
 
-fn quote_for_message(text: &str) -> String {
+pub(super) fn quote_for_message(text: &str) -> String {
     text.chars().take(40).collect()
 }

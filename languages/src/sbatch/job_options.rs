@@ -7,20 +7,23 @@ use cospan_domain::ids::RelPath;
 use cospan_domain::runner::SweepIndices;
 use cospan_domain::units::DurationMs;
 
-use super::getopt::GivenOption;
-use super::options::ComponentOptions;
-use super::{BatchScript, ScriptContext, ScriptError, launch, values};
+use super::getopt::{ComponentOptions, GivenOption};
+use super::{BatchScript, ScriptError, launch, values};
+use crate::job_language::JobFileContext;
 use cospan_api::v1::runner::{SweepDocument, WarningDocument};
 use cospan_api::v1::{JobDocument, Length};
 
-/// Values that mean no limit.
-const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];
+/// Values that mean no limit, as zero does.
+const NO_LIMIT: [&str; 3] = ["-1", "UNLIMITED", "INFINITE"];
+
+/// Slurm counts limits in whole minutes.
+const MINUTE_MS: u64 = 60_000;
 
 /// The remedy for a missing time.
 const SAY_TIME: &str = "say how long it runs at most, like #SBATCH --time=1:00:00";
 
 /// Letters behind `%` in the names of files that are known at a site.
-const PATTERN: &str = "AajJNnstux%";
+const PATTERN: &str = "AabjJNnstux%";
 
 /// A job without components, and the common start of all of them.
 #[derive(Debug)]
@@ -63,7 +66,7 @@ struct AllOptions<'a>(&'a [ComponentOptions]);
 impl AllOptions<'_> {
     /// The last of these options.
     fn last_of(&self, names: &[&str]) -> Option<&GivenOption> {
-        let mut given = self.0.iter().flat_map(|options| &options.0);
+        let mut given = self.0.iter().flat_map(|options| &options.given);
         given.rfind(|given| names.contains(&given.known.name))
     }
 }
@@ -72,7 +75,7 @@ impl AllOptions<'_> {
 pub(super) fn read_job_options(
     script: &BatchScript<'_>,
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<ScriptJob, ScriptError> {
     let all = AllOptions(components);
@@ -117,18 +120,25 @@ pub(super) fn read_job_options(
 /// their partitions.
 fn wall_time(
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let given = components
         .iter()
         .filter_map(|options| options.last_given("time"));
+    let is_no_limit = |text: &str| NO_LIMIT.iter().any(|word| word.eq_ignore_ascii_case(text));
     let times = given.map(|given| match values::parse_time(given.value_text()) {
-        Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.value_text()) => Err(
-            ScriptError::at_line(given.line, "--time gives no limit", SAY_TIME),
-        ),
-        Some(time) if time > DurationMs::ZERO => Ok(time),
-        _ => Err(given.wrong_value_error("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+        Some(time) if time > DurationMs::ZERO => Ok(DurationMs(
+            time.0.div_ceil(MINUTE_MS).saturating_mul(MINUTE_MS),
+        )),
+        None if !is_no_limit(given.value_text()) => {
+            Err(given.wrong_value_error("write it as minutes, as 1:30:00, or as 2-12:00:00"))
+        }
+        _ => Err(ScriptError::at_line(
+            given.line,
+            "--time gives no limit",
+            SAY_TIME,
+        )),
     });
     let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
     let Some(longest) = longest else {
@@ -140,7 +150,7 @@ fn wall_time(
 /// The longest default time of the partitions of its components.
 fn default_time(
     components: &[ComponentOptions],
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let mut longest = None;
@@ -168,7 +178,11 @@ fn default_time(
 }
 
 fn parse_indices(given: &GivenOption) -> Result<SweepIndices, ScriptError> {
-    given.value_text().parse().map_err(|error| {
+    let text = given.value_text();
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(text).parse().map_err(|error| {
         let problem = format!("--array: {error}");
         ScriptError::at_line(
             given.line,
@@ -241,7 +255,14 @@ fn set_directory<'a>(
         start.words.push(format!("cd={path}"));
         return Ok(Some(path));
     }
-    let below = RelPath::new(path);
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !["", "."].contains(part))
+        .collect();
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let below = RelPath::new(parts.join("/").as_str());
     let remedy = "give an absolute path at the site, or one below the work directory";
     start.directory = Some(below.map_err(|_| given.wrong_value_error(remedy))?);
     Ok(None)
@@ -287,6 +308,8 @@ fn set_output_files(
 fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
     let mut rest = given.value_text();
     while let Some((_, after)) = rest.split_once('%') {
+        // A number is filled up with zeros to this many digits.
+        let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
         let letter = after
             .chars()
             .next()

@@ -22,15 +22,31 @@ END
     export HOME="${HOME-${home:-/}}" SHELL="${SHELL-${shell:-/bin/sh}}"
 }
 
+# The number of the array. Where Slurm has numbers of its own it is none that Slurm ever gives a job:
+# `scancel` of it must not end another's.
+array() {
+    group=$COSPAN_GROUP
+    [ -z "${SLURM_JOB_ID-}" ] || group=$((4230000000 + group % 60000000))
+    export SLURM_ARRAY_JOB_ID="$group"
+}
+
 # What Slurm tells a job, as far as it has not.
 job() {
+    [ -z "${COSPAN_GROUP-}" ] || array
     export SLURM_JOB_ID="${SLURM_JOB_ID-$COSPAN_JOB}"
     export SLURM_JOBID="$SLURM_JOB_ID" SLURM_SUBMIT_DIR="$PWD"
     export SLURMD_NODENAME="${SLURMD_NODENAME-$host}"
     export SLURM_JOB_NODELIST="${SLURM_JOB_NODELIST-$host}"
     export SLURM_NODELIST="$SLURM_JOB_NODELIST"
     export SLURM_JOB_USER="${SLURM_JOB_USER-$me}" SLURM_JOB_UID="${SLURM_JOB_UID-$(id -u)}"
-    [ -z "${COSPAN_GROUP-}" ] || export SLURM_ARRAY_JOB_ID="$COSPAN_GROUP"
+}
+
+# Adds number $1 to $file, with zeros in front of it up to $width digits; Slurm takes ten at most.
+padded() {
+    number=$1
+    [ "${#width}" -le 1 ] || width=10
+    while [ "${#number}" -lt "${width:-0}" ]; do number=0$number; done
+    file=$file$number
 }
 
 # The file that the pattern $1 names, in $file.
@@ -39,14 +55,17 @@ named() {
     while [ "$rest" != "${rest#*%}" ]; do
         file=$file${rest%%\%*}
         rest=${rest#*%}
+        width=${rest%%[!0-9]*}
+        rest=${rest#"$width"}
         letter=${rest%"${rest#?}"}
         rest=${rest#?}
         case $letter in
-        A) file=$file${SLURM_ARRAY_JOB_ID-$SLURM_JOB_ID} ;;
-        a) file=$file${SLURM_ARRAY_TASK_ID-4294967294} ;;
-        j | J) file=$file$SLURM_JOB_ID ;;
+        A) padded "${SLURM_ARRAY_JOB_ID-$SLURM_JOB_ID}" ;;
+        a) padded "${SLURM_ARRAY_TASK_ID-4294967294}" ;;
+        b) padded "$((${SLURM_ARRAY_TASK_ID-4294967294} % 10))" ;;
+        j | J) padded "$SLURM_JOB_ID" ;;
         N) file=$file${SLURMD_NODENAME%%.*} ;;
-        n | s | t) file=${file}0 ;;
+        n | s | t) padded 0 ;;
         u) file=$file$USER ;;
         x) file=$file$SLURM_JOB_NAME ;;
         *) file=$file$letter ;;
@@ -90,6 +109,8 @@ while [ "$1" != -- ]; do
     cd=*) cd "${1#*=}" || fail "${1#*=} cannot be entered" ;;
     output=*) output=${1#*=} ;;
     error=*) error=${1#*=} ;;
+    # Slurm's own commands would take the job for one of several that it does not know.
+    SLURM_HET_SIZE=*) [ -n "${SLURM_JOB_ID-}" ] || export "$1" ;;
     *) eval "[ -n \"\${${1%%=*}+set}\" ]" || export "$1" ;;
     esac
     shift
@@ -98,8 +119,11 @@ shift
 job
 streams
 if [ -n "$login" ] && command -v bash > /dev/null; then
+    # Start files can end the shell, or become another program: then the script was not started.
+    unstarted=$COSPAN_ATTEMPT_DIR/unstarted
+    printf '' > "$unstarted" || fail "$unstarted cannot be written"
     # What start files print belongs to nobody.
-    exec bash -l -c 'cd "$1" && shift && exec "$@" >&3 2>&4 3>&- 4>&-' "$name" "$PWD" \
+    exec bash -l -c 'rm -f "$COSPAN_ATTEMPT_DIR/unstarted" && cd "$1" && shift && exec "$@" >&3 2>&4 3>&- 4>&-' "$name" "$PWD" \
         "$script" "$@" 3>&1 4>&2 > /dev/null 2>&1
 fi
 exec "$script" "$@"

@@ -8,14 +8,15 @@ const MARK: &str = "#SBATCH";
 /// Words that begin the next component of a heterogeneous job.
 const NEXT: [&str; 3] = ["hetjob", "packjob", ":"];
 
-/// Beginnings of the option lines of other batch systems.
-const FOREIGN: [(&str, &str); 5] = [
-    ("#PBS ", "PBS"),
+/// Beginnings of the option lines of batch systems that `sbatch` does not read.
+const FOREIGN: [(&str, &str); 3] = [
     ("#$ -", "Grid Engine"),
     ("#OAR ", "OAR"),
-    ("#BSUB ", "LSF"),
     ("#PJM ", "Fujitsu's Job Operation Software"),
 ];
+
+/// Beginnings of those that it reads.
+const READ: [&str; 3] = [MARK, "#PBS ", "#BSUB "];
 
 /// A word of an option line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +59,13 @@ pub(super) fn option_words(
 }
 
 /// Refuses a script with lines of other systems only: Slurm ignores them, and would give it one
-/// processor. A script that has Slurm's lines as well is meant for several systems.
+/// processor. A script that has lines for Slurm as well is meant for several systems.
 ///
 /// # Errors
-/// It has lines of another batch system, and none of Slurm's.
+/// It has lines of another batch system, and none that Slurm reads.
 pub(super) fn refuse_foreign_script(text: &str) -> Result<(), ScriptError> {
-    if text.lines().any(|line| line.starts_with(MARK)) {
+    let is_read = |line: &str| READ.iter().any(|mark| line.starts_with(mark));
+    if text.lines().any(is_read) {
         return Ok(());
     }
     let foreign = (1..).zip(text.lines()).find_map(|(number, line)| {
@@ -77,6 +79,14 @@ pub(super) fn refuse_foreign_script(text: &str) -> Result<(), ScriptError> {
     let remedy = "write #SBATCH lines instead, or submit without the file: `cospan submit -n \
                   NUMBER --wall-time TIME -- COMMAND`";
     Err(ScriptError::at_line(number, problem, remedy))
+}
+
+/// Splits an option line of another system into words.
+pub(super) fn line_words(number: usize, line: &str) -> Result<Vec<OptionWord>, ScriptError> {
+    let words = split_words(number, line)?.into_iter();
+    Ok(words
+        .map(|(text, _)| OptionWord { line: number, text })
+        .collect())
 }
 
 /// Splits a line at white space, with a flag for words that were quoted in part; `#` begins a
@@ -157,12 +167,12 @@ mod tests {
     #[test]
     fn lines_of_another_system_are_refused_unless_slurm_has_its_own() {
         let refused = |text| refuse_foreign_script(text).unwrap_err();
-        let pbs = refused("#!/bin/sh\n# for PBS\n#PBS -l nodes=2:ppn=4\necho\n");
-        assert_eq!(pbs.line, Some(3));
+        let oar = refused("#!/bin/sh\n# for OAR\n#OAR -l nodes=2\necho\n");
+        assert_eq!(oar.line, Some(3));
         assert!(
-            pbs.problem.contains("`#PBS` begins a line of PBS"),
+            oar.problem.contains("`#OAR` begins a line of OAR"),
             "{}",
-            pbs.problem
+            oar.problem
         );
         let engine = refused("#!/bin/sh\n#$ -pe mpi 8\n");
         assert!(
@@ -171,8 +181,13 @@ mod tests {
             engine.problem
         );
         assert_eq!(
-            refuse_foreign_script("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"),
+            refuse_foreign_script("#!/bin/sh\n#OAR -l nodes=2\n#SBATCH -n 8\n"),
             Ok(())
+        );
+        assert_eq!(
+            refuse_foreign_script("#!/bin/sh\n#PBS -l nodes=2:ppn=4\n#OAR -l nodes=2\n"),
+            Ok(()),
+            "sbatch reads them"
         );
         assert_eq!(
             refuse_foreign_script("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"),

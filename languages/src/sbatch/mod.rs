@@ -7,6 +7,7 @@
 //! kernel reads its first line as always.
 
 mod component_demands;
+mod foreign_lines;
 mod getopt;
 mod job_options;
 mod launch;
@@ -14,51 +15,40 @@ mod lines;
 mod option_table;
 mod options;
 #[cfg(test)]
+mod right_values_tests;
+#[cfg(test)]
 mod tests;
 mod values;
 
-use cospan_domain::units::DurationMs;
+use cospan_api::v1::{JobDocument, JobFormat, ParseError};
 
-use cospan_api::v1::{JobDocument, JobFormat};
+use crate::job_language::{JobFile, JobFileContent, JobFileContext, JobFileMistakes, JobLanguage};
 
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]
-pub struct BatchScript<'a> {
+struct BatchScript<'a> {
     /// Name of its file, without folders.
-    pub name: &'a str,
-    pub text: &'a str,
+    name: &'a str,
+    text: &'a str,
     /// The arguments of the script.
-    pub arguments: &'a [String],
+    arguments: &'a [String],
 }
 
 /// The translation of a script.
 #[derive(Debug, Clone)]
-pub struct TranslatedScript {
-    pub job: JobDocument,
+struct TranslatedScript {
+    job: JobDocument,
     /// Notes for the user, each with its line.
-    pub notes: Vec<(usize, String)>,
-}
-
-/// A time, with the partition and site that set it.
-pub type PartitionDefaultTime = (DurationMs, String);
-
-/// Context of a script that it does not contain.
-#[derive(Clone, Copy)]
-pub struct ScriptContext<'a> {
-    /// Reads an exported variable of this process, for `--export=NAME`.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Finds the time limit that these partitions, or those of jobs that name none, give a job
-    /// without a time; with the partition, and its site.
-    pub default_time: &'a dyn Fn(Option<&str>) -> Option<PartitionDefaultTime>,
+    notes: Vec<(usize, String)>,
 }
 
 /// The reason why a script cannot be a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptError {
+struct ScriptError {
     /// The line, from 1, if the problem lies in one.
-    pub line: Option<usize>,
-    pub problem: String,
-    pub remedy: String,
+    line: Option<usize>,
+    problem: String,
+    remedy: String,
 }
 
 impl ScriptError {
@@ -79,19 +69,51 @@ impl ScriptError {
     }
 }
 
-/// Returns true if a file is a script, and not a job file: it begins as scripts do, and its name
-/// does not contradict.
-pub fn is_script(file: &str, text: &str) -> bool {
-    text.starts_with("#!") && JobFormat::of_file_name(file).is_none()
+/// Batch scripts of Slurm.
+pub struct SbatchScripts;
+
+impl JobLanguage for SbatchScripts {
+    /// A script begins as scripts do, and its name does not contradict.
+    fn recognises(&self, file: &JobFile<'_>) -> bool {
+        file.text.starts_with("#!") && JobFormat::of_file_name(file.shown).is_none()
+    }
+
+    fn takes_arguments(&self) -> bool {
+        true
+    }
+
+    fn read_jobs(
+        &self,
+        file: &JobFile<'_>,
+        around: JobFileContext<'_>,
+    ) -> Result<JobFileContent, JobFileMistakes> {
+        let script = BatchScript {
+            name: file.name.unwrap_or("sbatch"),
+            text: file.text,
+            arguments: file.arguments,
+        };
+        let translated = translate_script(&script, around).map_err(|error| JobFileMistakes {
+            mistakes: vec![ParseError {
+                line: error.line.map(|line| line as u64),
+                problem: error.problem,
+                ..ParseError::default()
+            }],
+            remedy: Some(error.remedy),
+        })?;
+        Ok(JobFileContent {
+            jobs: vec![translated.job],
+            notes: translated.notes,
+        })
+    }
 }
 
 /// Reads a script as `sbatch` does.
 ///
 /// # Errors
 /// Some request of the script is not available here, or cannot be read.
-pub fn translate_script(
+fn translate_script(
     script: &BatchScript<'_>,
-    around: ScriptContext<'_>,
+    around: JobFileContext<'_>,
 ) -> Result<TranslatedScript, ScriptError> {
     launch::check_script(script)?;
     lines::refuse_foreign_script(script.text)?;

@@ -42,7 +42,15 @@ const fn sbatch_option(
     }
 }
 
+const CONTAINER: &str = "start the container within the script";
+
 const ELSEWHERE: &str = "take it out; only jobs submitted at a site itself can use it";
+
+/// Other names of some of them.
+pub(super) const ALIASES: [(&str, &str); 2] = [
+    ("cluster", "clusters"),
+    ("tasks-per-node", "ntasks-per-node"),
+];
 
 /// All of them, by name.
 pub(super) static TABLE: &[SbatchOption] = &[
@@ -82,13 +90,12 @@ pub(super) static TABLE: &[SbatchOption] = &[
         Value,
         NoEffect("the comment of a job names the attempt"),
     ),
+    sbatch_option("consolidate-segments", None, Nothing, Passed),
     sbatch_option("constraint", Some('C'), Value, Read),
-    sbatch_option(
-        "container",
-        None,
-        Value,
-        Refused("start the container within the script"),
-    ),
+    sbatch_option("container", None, Value, Refused(CONTAINER)),
+    sbatch_option("container-id", None, Value, Refused(CONTAINER)),
+    sbatch_option("container-type", None, Value, Refused(CONTAINER)),
+    sbatch_option("context", None, Value, Refused(ELSEWHERE)),
     sbatch_option("contiguous", None, Nothing, Passed),
     sbatch_option("core-spec", Some('S'), Value, Passed),
     sbatch_option("cores-per-socket", None, Value, Passed),
@@ -118,6 +125,18 @@ pub(super) static TABLE: &[SbatchOption] = &[
         None,
         Value,
         Refused("read the file within the script"),
+    ),
+    sbatch_option(
+        "external",
+        None,
+        Nothing,
+        Refused("take it out; a script needs a job that runs it"),
+    ),
+    sbatch_option(
+        "extra",
+        None,
+        Value,
+        NoEffect("only programs of others read it"),
     ),
     sbatch_option("extra-node-info", Some('B'), Value, Passed),
     sbatch_option("get-user-env", None, Perhaps, NoEffect("")),
@@ -159,6 +178,8 @@ pub(super) static TABLE: &[SbatchOption] = &[
     sbatch_option("mem-bind", None, Value, Passed),
     sbatch_option("mem-per-cpu", None, Value, Read),
     sbatch_option("mem-per-gpu", None, Value, Read),
+    sbatch_option("mem-update", None, Value, Refused(ELSEWHERE)),
+    sbatch_option("mincpus", None, Value, Read),
     sbatch_option("network", None, Value, Passed),
     sbatch_option("nice", None, Perhaps, Passed),
     sbatch_option(
@@ -168,6 +189,12 @@ pub(super) static TABLE: &[SbatchOption] = &[
         Refused("take it out; a failed node ends the attempt"),
     ),
     sbatch_option("no-requeue", None, Nothing, Read),
+    sbatch_option(
+        "nodefile",
+        Some('F'),
+        Value,
+        Refused("name its nodes with --nodelist"),
+    ),
     sbatch_option("nodelist", Some('w'), Value, Passed),
     sbatch_option("nodes", Some('N'), Value, Read),
     sbatch_option("ntasks", Some('n'), Value, Read),
@@ -175,6 +202,8 @@ pub(super) static TABLE: &[SbatchOption] = &[
     sbatch_option("ntasks-per-gpu", None, Value, Passed),
     sbatch_option("ntasks-per-node", None, Value, Read),
     sbatch_option("ntasks-per-socket", None, Value, Passed),
+    sbatch_option("ntasks-per-tres", None, Value, Passed),
+    sbatch_option("oom-kill-step", None, Perhaps, Passed),
     sbatch_option("open-mode", None, Value, Read),
     sbatch_option("output", Some('o'), Value, Read),
     sbatch_option("overcommit", Some('O'), Nothing, Passed),
@@ -201,9 +230,14 @@ pub(super) static TABLE: &[SbatchOption] = &[
     sbatch_option("reboot", None, Nothing, Refused(ELSEWHERE)),
     sbatch_option("requeue", None, Nothing, Read),
     sbatch_option("reservation", None, Value, Passed),
+    sbatch_option("resources", None, Value, Refused(ELSEWHERE)),
+    sbatch_option("resv-ports", None, Perhaps, Passed),
+    sbatch_option("segment", None, Value, Passed),
     sbatch_option("signal", None, Value, Read),
     sbatch_option("sockets-per-node", None, Value, Passed),
     sbatch_option("spread-job", None, Nothing, Passed),
+    sbatch_option("spread-segments", None, Nothing, Passed),
+    sbatch_option("stepmgr", None, Nothing, Passed),
     sbatch_option("switches", None, Value, Passed),
     sbatch_option(
         "test-only",
@@ -221,6 +255,8 @@ pub(super) static TABLE: &[SbatchOption] = &[
         Refused("take it out; --time is what it gets"),
     ),
     sbatch_option("tmp", None, Value, Passed),
+    sbatch_option("tres-bind", None, Value, Passed),
+    sbatch_option("tres-per-task", None, Value, Read),
     sbatch_option(
         "uid",
         None,

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use cospan_api::v1::document::ComponentDocument;
 use cospan_api::v1::label::OverrideTarget;
+use cospan_domain::units::DurationMs;
 
-fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
+pub(super) fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     let script = BatchScript {
         name: "job.sh",
         text,
@@ -26,7 +27,7 @@ fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
     };
     translate_script(
         &script,
-        ScriptContext {
+        JobFileContext {
             variable: &variable,
             default_time: &default_time,
         },
@@ -34,7 +35,7 @@ fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
 }
 
 /// A script with these option lines and a time.
-fn script_with_lines(lines: &str) -> String {
+pub(super) fn script_with_lines(lines: &str) -> String {
     format!("#!/bin/bash\n{lines}\n#SBATCH --time=10\necho\n")
 }
 
@@ -42,17 +43,17 @@ fn translate_job(lines: &str) -> JobDocument {
     translate_text(&script_with_lines(lines)).unwrap().job
 }
 
-fn translate_component(lines: &str) -> ComponentDocument {
+pub(super) fn translate_component(lines: &str) -> ComponentDocument {
     translate_job(lines).component.remove(0)
 }
 
 /// The problem and what to do, in one line.
-fn refusal_of(text: &str) -> (Option<usize>, String) {
+pub(super) fn refusal_of(text: &str) -> (Option<usize>, String) {
     let error = translate_text(text).unwrap_err();
     (error.line, format!("{}; {}", error.problem, error.remedy))
 }
 
-fn slurm_options(component: &ComponentDocument) -> Vec<String> {
+pub(super) fn slurm_options(component: &ComponentDocument) -> Vec<String> {
     let place: OverrideTarget = "lrm=slurm".parse().unwrap();
     let options = component
         .at
@@ -67,6 +68,14 @@ fn slurm_options(component: &ComponentDocument) -> Vec<String> {
 
 #[test]
 fn a_script_is_told_from_a_job_file_by_its_beginning_and_name() {
+    let is_script = |shown, text| {
+        SbatchScripts.recognises(&JobFile {
+            shown,
+            name: None,
+            text,
+            arguments: &[],
+        })
+    };
     assert!(is_script("job.sh", "#!/bin/sh\n") && is_script("standard input", "#!/bin/sh\n"));
     assert!(!is_script("job.toml", "#!/usr/bin/env -S cospan submit\n"));
     assert!(!is_script("job", "# a job\nname = \"x\"\n"));
@@ -398,7 +407,7 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
         ("--signal=KILL", "signals are USR1"),
         ("--export=A-B", "--export"),
         ("--export=GONE", "GONE is not exported"),
-        ("-o /x/%4j", "only %A"),
+        ("-o /x/%4q", "only %A"),
         ("--chdir=../x", "--chdir"),
         ("--open-mode=w", "append or truncate"),
         ("-N 4-2", "--nodes"),
@@ -458,7 +467,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
         text: &text,
         arguments: &arguments,
     };
-    let around = ScriptContext {
+    let around = JobFileContext {
         variable: &|_| None,
         default_time: &|_| None,
     };

@@ -20,9 +20,12 @@ pub(super) fn parse_memory(text: &str) -> Option<Bytes> {
 
 /// A count of at least one.
 pub(super) fn parse_count(text: &str) -> Option<u32> {
-    parse_whole(text)
-        .and_then(|count| u32::try_from(count).ok())
-        .filter(|count| *count > 0)
+    parse_number(text).filter(|count| *count > 0)
+}
+
+/// A count, or 0.
+fn parse_number(text: &str) -> Option<u32> {
+    parse_whole(text).and_then(|count| u32::try_from(count).ok())
 }
 
 /// The fewest and the most nodes of `2` or `2-4`.
@@ -51,9 +54,15 @@ pub(super) fn parse_gpus(text: &str) -> Option<GpuDemand> {
                 }
                 None => one,
             };
-            all.count = all.count.checked_add(parse_count(number)?)?;
+            all.count = all.count.checked_add(parse_number(number)?)?;
             Some(all)
         })
+}
+
+/// Processors among what each task gets: `cpu=4`, `cpu:4,gres/gpu:1`.
+pub(super) fn parse_processors_of_tres(text: &str) -> Option<u32> {
+    let mut parts = text.split(',');
+    parts.find_map(|part| parse_count(part.strip_prefix("cpu")?.strip_prefix(['=', ':'])?))
 }
 
 /// Graphics processors among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`,
@@ -61,7 +70,8 @@ pub(super) fn parse_gpus(text: &str) -> Option<GpuDemand> {
 pub(super) fn parse_gpus_of_gres(text: &str) -> Option<GpuDemand> {
     text.split(',')
         .try_fold(GpuDemand::default(), |mut all, one| {
-            let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
+            let one = one.trim_start_matches("gres/");
+            let parts: Vec<&str> = one.split([':', '=']).collect();
             let number = match parts[..] {
                 ["gpu"] => "1",
                 ["gpu", number] if parse_whole(number).is_some() => number,
@@ -76,7 +86,7 @@ pub(super) fn parse_gpus_of_gres(text: &str) -> Option<GpuDemand> {
                 ["gpu", ..] | [""] => return None,
                 _ => return Some(all),
             };
-            all.count = all.count.checked_add(parse_count(number)?)?;
+            all.count = all.count.checked_add(parse_number(number)?)?;
             Some(all)
         })
 }
@@ -172,6 +182,11 @@ mod tests {
         assert_eq!(parse_gpus("2"), of(2, &[]));
         assert_eq!(parse_gpus("a100:2,v100:1"), of(3, &["a100", "v100"]));
         assert_eq!(parse_gpus("a100"), None);
+        assert_eq!(parse_gpus("0"), of(0, &[]));
+        assert_eq!(parse_gpus_of_gres("gpu:0"), of(0, &[]));
+        assert_eq!(parse_gpus_of_gres("cpu=4,gres/gpu=2"), of(2, &[]));
+        assert_eq!(parse_processors_of_tres("gres/gpu:1,cpu:4"), Some(4));
+        assert_eq!(parse_processors_of_tres("gres/gpu:1"), None);
         assert_eq!(parse_gpus_of_gres("gpu"), of(1, &[]));
         assert_eq!(parse_gpus_of_gres("gpu:2,shard:4"), of(2, &[]));
         assert_eq!(parse_gpus_of_gres("gres/gpu:a100"), of(1, &["a100"]));

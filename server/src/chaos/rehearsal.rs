@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_simulator::fault_kinds::FaultKind;
 use cospan_sites::faulty_site::{FaultInjection, InjectedFault};
 use cospan_sites::port::SiteCallKind;
 use tokio::time::Instant;
@@ -18,6 +19,7 @@ use cospan_api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, Rehearsal
 /// A fault of a rehearsal.
 #[derive(Debug, Clone)]
 struct RehearsalFault {
+    kind: FaultKind,
     fault: InjectedFault,
     sites: Vec<SiteName>,
     calls: Vec<SiteCallKind>,
@@ -90,6 +92,7 @@ impl Rehearsal {
             .enumerate()
             .filter(|(_, part)| part.sites.contains(site));
         here.map(|(index, part)| FaultInjection {
+            name: part.kind.as_str(),
             fault: part.fault,
             calls: part.calls.clone(),
             share_ppm: (part.probability * 1e6).ceil() as u32,
@@ -128,7 +131,7 @@ impl Rehearsal {
             .iter()
             .filter(|part| self.is_active(part, now))
             .filter(|part: &&RehearsalFault| part.sites.iter().any(|name| name.as_str() == site));
-        striking.map(|part| part.fault.as_str()).collect()
+        striking.map(|part| part.kind.as_str()).collect()
     }
 
     /// Formats the faults in one line, for the log.
@@ -139,7 +142,7 @@ impl Rehearsal {
                 let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
                 format!(
                     "{} with probability {} at {}",
-                    part.fault.as_str(),
+                    part.kind.as_str(),
                     part.probability,
                     sites.join(", ")
                 )
@@ -194,7 +197,7 @@ impl Rehearsal {
         InjectionReport {
             state: state.into(),
             sites: part.sites.iter().map(SiteName::to_string).collect(),
-            fault: part.fault.as_str().into(),
+            fault: part.kind.as_str().into(),
             calls: part
                 .calls
                 .iter()
@@ -223,6 +226,7 @@ impl RehearsalFault {
             .filter_map(|call| find_call(call))
             .collect();
         Some(Self {
+            kind,
             fault: injectable_faults::fault_of_kind(
                 kind,
                 Duration::from_millis(delay.unwrap_or_default().0),

@@ -126,11 +126,6 @@ impl Config {
     pub fn keys_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
         self.data_directory(environment).join("keys")
     }
-
-    /// Directory of the store.
-    pub fn store_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
-        self.data_directory(environment).join(&self.store.directory)
-    }
 }
 
 #[cfg(test)]
@@ -155,7 +150,7 @@ mod tests {
             Path::new("/home/a/.local/share/cospan")
         );
         let both = environment(&[("HOME", "/h"), ("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")]);
-        assert_eq!(config.store_directory(&both), Path::new("/var/lib/x/store"));
+        assert_eq!(config.data_directory(&both), Path::new("/var/lib/x"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The division of a flexible job that is not submitted, in words.
 
-use cospan_actors::coallocator::DivisionPreview;
+use cospan_actors::reserver::DivisionPreview;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::{JobSpec, RequestType};
 

@@ -25,15 +25,14 @@ mod verdict_report;
 mod webhook;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::ControlPlaneMetrics;
-use cospan_actors::wiring;
+use cospan_actors::wiring::{self, ControlPlaneParts};
 use cospan_api::server_address::ServerAddress;
 use cospan_domain::ids::InstanceId;
 use cospan_sites::exec::ssh::SshExecutor;
@@ -52,6 +51,7 @@ use crate::http::control_plane_port::ControlPlanePort;
 use crate::http::{BindError, BoundListeners, HttpSettings, HttpState, RunningServer};
 use crate::keys::{KeyDirectory, KeyError, LoadedKeys};
 use crate::site_roots;
+use crate::store_engines;
 use configured_sites::ConfiguredSites;
 pub use disk_space::register as register_disk;
 use http_backend::ServedControlPlane;
@@ -109,11 +109,6 @@ struct StartedServer {
     running: RunningServer,
     connections: Vec<Arc<SshExecutor>>,
     instance: InstanceId,
-}
-
-/// Path of the store, and the options to open it with.
-pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::StoreOptions) {
-    settings_from_config::store_settings(config, data)
 }
 
 /// Serves until a signal, or a fault that the process cannot survive. `reread` is called at SIGHUP,
@@ -194,7 +189,7 @@ async fn start_server(
     let metrics = Arc::new(ControlPlaneMetrics::new(&registry)?);
     register_process(&registry)?;
     register_disk(&registry, data.to_owned())?;
-    let (path, options) = settings_from_config::store_settings(config, data);
+    let place = store_engines::store_place(&config.store, data);
     let (sink, reports) = wiring::report_channel();
     if let Some(given) = job_memory::excess_bound(config) {
         let most = job_memory::max_memory_at_start(config);
@@ -205,23 +200,19 @@ async fn start_server(
              no more than `most`"
         );
     }
-    let (opened, view, remains) = match records::open_store(
-        &path,
-        &options,
-        sink,
-        job_memory::max_memory_at_start(config),
-    )? {
-        FoundRecords::All(opened, view, remains) => (opened, *view, remains),
-        FoundRecords::TooLarge(opened, found) => {
-            return serve_read_only(
-                opened,
-                found,
-                options.engine.as_str(),
-                (bound, keys, http),
-                registry,
-            );
-        }
-    };
+    let (opened, view, remains) =
+        match records::open_store(&*place, sink, job_memory::max_memory_at_start(config))? {
+            FoundRecords::All(opened, view, remains) => (opened, *view, remains),
+            FoundRecords::TooLarge(opened, found) => {
+                return serve_read_only(
+                    opened,
+                    found,
+                    place.engine_name(),
+                    (bound, keys, http),
+                    registry,
+                );
+            }
+        };
     refuse_copy(data, opened.instance)?;
     let seal = crate::keys::load_seal(data, view.next_id)?;
     let ConfiguredSites { sites, connections } =
@@ -232,7 +223,7 @@ async fn start_server(
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrap_sites(config, data, sites);
     let (known, plane) = watch::channel(None);
-    let parts = SharedStateParts {
+    let parts = ControlPlaneParts {
         clock: SteadyClock::of_process(),
         seed: random_seed(),
         settings: settings_from_config::actor_settings(config)?,
@@ -265,7 +256,7 @@ async fn start_server(
     };
     let served = Arc::new(ServedControlPlane::new(
         plane.clone(),
-        options.engine.as_str(),
+        place.engine_name(),
         rehearsals,
     ));
     let edge = HttpState::new(served, keys, http, registry)?;

@@ -1,7 +1,6 @@
 //! Reads from the store itself: all of it at start, and later what is not kept in memory.
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
@@ -13,7 +12,7 @@ use cospan_domain::units;
 use cospan_storage::export::export_journal;
 use cospan_storage::port::{CommitReportSink, Journal, StoreError, StoreKey};
 use cospan_storage::record::{RecordLoader, events, job};
-use cospan_storage::{OpenedStore, StoreOptions, open_and_load};
+use cospan_storage::{OpenedStore, StorePlace};
 use tokio::sync::mpsc;
 use tracing::info;
 
@@ -30,14 +29,13 @@ pub(super) enum FoundRecords {
 
 /// Opens the store and reads everything that is live, if its jobs take at most this much memory.
 pub(super) fn open_store(
-    path: &Path,
-    options: &StoreOptions,
+    place: &dyn StorePlace,
     sink: CommitReportSink,
     most: units::Bytes,
 ) -> Result<FoundRecords, StoreError> {
     let mut loader = RecordLoader::with_threads(decoder_threads(), most);
     let mut damage = None;
-    let opened = open_and_load(path, options, sink, &mut |stored| {
+    let opened = place.open_and_load(sink, &mut |stored| {
         if damage.is_none() {
             damage = loader.take_stored_value(stored).err();
         }

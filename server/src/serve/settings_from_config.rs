@@ -1,7 +1,7 @@
 //! From the configuration to the settings of actors, sites, store and HTTP edge.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +20,10 @@ use cospan_domain::site::site_parameters::SiteParameters;
 use cospan_domain::transfer::copy_parameters::CopyParameters;
 use cospan_domain::transfer::measured_bandwidth::BandwidthParameters;
 use cospan_domain::units::{DurationMs, Mflops};
-use cospan_storage::{EngineKind, StoreOptions};
 
 use super::{configured_links, job_memory};
 use crate::chaos::RehearsalLimits;
-use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
+use crate::config::sections::{Basis, BidKind, PriorityRule, SiteKind};
 use crate::config::value::AutoOrGiven;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -325,18 +324,6 @@ pub(super) fn chaos_limits(config: &Config) -> RehearsalLimits {
         max_duration: chaos.max_duration,
         max_sites_percent: chaos.max_sites_percent,
     }
-}
-
-/// Path and options of the store.
-pub(super) fn store_settings(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
-    let engine = match config.store.engine {
-        Engine::Sled => EngineKind::Sled,
-        Engine::Redb => EngineKind::Redb,
-    };
-    let mut options = StoreOptions::new(engine);
-    options.cache_bytes = config.store.cache.0;
-    options.floor = Some(data.join(&config.store.floor));
-    (data.join(&config.store.directory), options)
 }
 
 /// Settings of the HTTP edge.

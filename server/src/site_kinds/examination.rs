@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use cospan_sites::examination::{AttemptRemains, SiteFinding};
-use cospan_sites::port::{SiteAttemptCalls, SiteError};
+use cospan_sites::port::{SiteError, SiteQueue};
 
 use super::examiner_of;
 use crate::config::sections::{Site, SiteKind};
@@ -49,12 +49,12 @@ pub trait SiteExaminer: Sync {
 
 /// All that attempts left at a site.
 #[async_trait(?Send)]
-pub trait LeftAttempts: SiteAttemptCalls {
+pub trait LeftAttempts: SiteQueue {
     /// Lists the remains of attempts of any control plane. Nothing is touched;
-    /// [`SiteAttemptCalls::remove_attempt`] removes those that are not live.
+    /// [`SiteQueue::remove_attempt`] removes those that are not live.
     ///
     /// # Errors
-    /// As for [`SiteAttemptCalls::list_attempts`].
+    /// As for [`SiteQueue::list_attempts`].
     async fn list_remains(&self) -> Result<Vec<AttemptRemains>, SiteError>;
 }
 

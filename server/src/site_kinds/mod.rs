@@ -1,4 +1,4 @@
-//! The kinds of site. Each has a folder or file here and a line in [`adapter_of`]; the functions
+//! The kinds of site. Each has a folder or file here and a line in `adapter_of`; the functions
 //! below ask it, and nobody else knows what differs by kind.
 
 mod examination;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cospan_domain::acquisition::PartitionOptionPrefixes;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::CommandExecutor;
-use cospan_sites::files::SiteFiles;
+use cospan_sites::files::RootedFiles;
 use cospan_sites::port::SiteError;
 use cospan_sites::wrapper::parameters::SlowPollTiming;
 
@@ -76,7 +76,7 @@ pub(crate) trait SiteKindAdapter: Sync {
         _inputs: &SiteInputs<'_>,
         section: &Site,
         _exec: Arc<dyn CommandExecutor>,
-    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+    ) -> Result<Arc<dyn RootedFiles>, SiteError> {
         Err(refuse_ssh(section))
     }
 
@@ -198,7 +198,7 @@ pub(crate) fn remote_source_files(
     inputs: &SiteInputs<'_>,
     section: &Site,
     exec: Arc<dyn CommandExecutor>,
-) -> Result<Arc<dyn SiteFiles>, SiteError> {
+) -> Result<Arc<dyn RootedFiles>, SiteError> {
     adapter_of(section.kind).remote_source_files(inputs, section, exec)
 }
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use cospan_domain::reservation::{ReservationAnswer, ReservationTag, TimeSpan};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError,
-    SiteReservationCalls, TaggedReservationRequest,
+    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError, SiteReservations,
+    TaggedReservationRequest,
 };
 
 use super::SimulatedSite;
@@ -38,7 +38,7 @@ impl SimulatedSite {
 }
 
 #[async_trait]
-impl SiteReservationCalls for SimulatedSite {
+impl SiteReservations for SimulatedSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,

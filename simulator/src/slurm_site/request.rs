@@ -142,7 +142,7 @@ impl SlurmRequest {
             }
             SlurmRequestVerb::Cancel(tag) => {
                 let state = world.decide_gate(site, *tag, &GateDecision::Void)?;
-                world.cancel(site, *tag, None);
+                world.cancel(site, *tag);
                 Ok(format_gate_state(state))
             }
             SlurmRequestVerb::Withdraw(tag, number) => {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, Round, SiteName};
 use cospan_domain::job::spec::ExecutableSource;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::reservation::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{
@@ -223,9 +222,6 @@ impl SimulatedAttempt {
     /// Returns what the site observes of it.
     pub(super) fn observe_stage(&self) -> AttemptObservation {
         match &self.stage {
-            AttemptStage::Queued | AttemptStage::Starting if is_planted(PlantedBug::DropTag) => {
-                AttemptObservation::Absent
-            }
             AttemptStage::Queued => AttemptObservation::Queued(QueuedAttempt::default()),
             AttemptStage::Starting => AttemptObservation::Starting,
             AttemptStage::AtGate { since, held_at } => AttemptObservation::Ready(AttemptAtGate {

@@ -3,11 +3,8 @@
 //! the directory; the others find it taken and leave.
 
 use cospan_domain::ids::{AttemptTag, LrmId};
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{
-    AcceptedAttempt, AttemptSubmitRequest, FoundSubmission, GateState, SiteError,
-};
+use cospan_sites::port::{AcceptedAttempt, AttemptSubmitRequest, FoundSubmission, SiteError};
 
 use super::SimulatedWorld;
 use super::agenda::SiteIndex;
@@ -99,21 +96,6 @@ impl SimulatedCluster {
             AttemptStage::Queued
         };
         true
-    }
-
-    /// Lets in a batch job under the tag of an attempt that is over: a planted bug.
-    pub(super) fn let_in_ended_attempt(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
-        let Some(attempt) = self.attempts.get_mut(&tag) else {
-            return false;
-        };
-        let began = matches!(attempt.decision, Some((GateState::Opened, _)));
-        let again = is_planted(PlantedBug::LetInAgain) && began && !attempt.is_live();
-        if again {
-            self.doubles.remove(&(tag, job));
-            attempt.lrm = job;
-            attempt.stage = AttemptStage::Starting;
-        }
-        again
     }
 
     /// Requeues a batch job of ours whose node died. Returns `true` if nothing else happened to the

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{AttemptTag, ComponentIndex, HostName, LrmId, SiteName};
 use cospan_domain::labels::SiteLabels;
-use cospan_domain::planted_bugs::{PlantedBug, is_planted};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
@@ -178,9 +177,6 @@ impl SimulatedWorld {
                 submitted_at: attempt.submitted_at,
             });
         let doubles = cluster.found_doubles(tag).filter(|_| is_shown);
-        if is_planted(PlantedBug::DropTag) {
-            return TagLookupAnswer { found: Vec::new() };
-        }
         TagLookupAnswer {
             found: found.into_iter().chain(doubles).collect(),
         }
@@ -286,13 +282,7 @@ impl SimulatedWorld {
     }
 
     /// Ends an attempt, and every batch job that has its tag.
-    pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag, id: Option<&LrmId>) {
-        let job = id.and_then(|id| self.parse_job_number(site, id));
-        let tag = if is_planted(PlantedBug::TrustNumber) {
-            self.attempt_with_number(site, job).unwrap_or(tag)
-        } else {
-            tag
-        };
+    pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag) {
         self.withdraw_doubles(site, tag);
         self.cancel_attempt(site, tag);
     }
@@ -300,11 +290,6 @@ impl SimulatedWorld {
     /// Takes the batch job of this number out of the queue, if it has the tag.
     pub fn withdraw(&mut self, site: SiteIndex, tag: AttemptTag, id: &LrmId) {
         let job = self.parse_job_number(site, id);
-        let tag = if is_planted(PlantedBug::TrustNumber) {
-            self.attempt_with_number(site, job).unwrap_or(tag)
-        } else {
-            tag
-        };
         let cluster = &self.sites[site.0];
         let Some(job) = job.filter(|job| cluster.batch.is_queued(*job)) else {
             return;
@@ -317,14 +302,6 @@ impl SimulatedWorld {
             .is_some_and(|attempt| attempt.lrm == job)
         {
             self.cancel_attempt(site, tag);
-        }
-    }
-
-    /// Returns the attempt that has this number now, if any.
-    fn attempt_with_number(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
-        match self.sites[site.0].occupants.get(&job?)? {
-            BatchJobOwner::Ours(tag) => Some(*tag),
-            BatchJobOwner::Local { .. } => None,
         }
     }
 
@@ -442,10 +419,7 @@ impl SimulatedWorld {
             return; // Its node died under it; it waits for another.
         }
         if double.is_some() && !cluster.take_directory(tag, job) {
-            if !cluster.let_in_ended_attempt(tag, job) {
-                return self.end_double(site, tag, job);
-            }
-            self.agenda.add_event(now, site, AgendaEvent::GateSeen(tag));
+            return self.end_double(site, tag, job);
         }
         let taken = cluster.taken.contains(&tag);
         let attempt = cluster.attempts.get_mut(&tag);

@@ -19,7 +19,7 @@ pub async fn cancelling_at_the_gate_voids_the_attempt(fixture: &impl SiteFixture
         &submit_request(attempt_tag(1), script_program("echo ran")),
     )
     .await;
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     await_observation(&*site, attempt_tag(1), |seen| {
         *seen == AttemptObservation::Void
     })
@@ -36,13 +36,13 @@ pub async fn cancelling_a_payload_ends_it_and_may_be_repeated(fixture: &impl Sit
     )
     .await;
     await_printed(&*site, attempt_tag(1), "begun").await;
-    site.cancel(attempt_tag(1), None).await.unwrap();
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(
         await_exit(&*site, attempt_tag(1)).await,
         ExitCause::Terminated
     );
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     await_ended(&*site, attempt_tag(1)).await;
 }
 
@@ -52,7 +52,7 @@ pub async fn a_payload_that_ignores_term_is_killed(fixture: &impl SiteFixture) {
     let stubborn = script_program("trap '' TERM; echo begun; while :; do sleep 600; done");
     start_attempt(&*site, &submit_request(attempt_tag(1), stubborn)).await;
     await_printed(&*site, attempt_tag(1), "begun").await;
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(
         await_exit(&*site, attempt_tag(1)).await,
         ExitCause::Terminated
@@ -63,8 +63,9 @@ pub async fn a_payload_that_ignores_term_is_killed(fixture: &impl SiteFixture) {
 /// A submission may be on its way.
 pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     let _ = site
+        .queue()
         .submit(&submit_request(attempt_tag(1), script_program("echo ran")))
         .await;
     await_observation(&*site, attempt_tag(1), |seen| {
@@ -82,9 +83,10 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
         &submit_request(attempt_tag(1), script_program("exit 0")),
     )
     .await;
-    let answer = site.remove_attempt(attempt_tag(1)).await;
+    let answer = site.queue().remove_attempt(attempt_tag(1)).await;
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
-    site.decide_gate(attempt_tag(1), &go_decision())
+    site.gate()
+        .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();
     await_exit(&*site, attempt_tag(1)).await;
@@ -93,9 +95,9 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
         await_observation(&*site, attempt_tag(1), |_| true).await,
         AttemptObservation::Absent
     );
-    assert_eq!(site.list_attempts().await, Ok(vec![]));
+    assert_eq!(site.queue().list_attempts().await, Ok(vec![]));
     assert_eq!(
-        site.remove_attempt(attempt_tag(1)).await,
+        site.queue().remove_attempt(attempt_tag(1)).await,
         Ok(()),
         "nothing left is nothing to do"
     );
@@ -104,7 +106,7 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
 /// Ended attempts are listed as well, until they are removed.
 pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    assert_eq!(site.list_attempts().await, Ok(vec![]));
+    assert_eq!(site.queue().list_attempts().await, Ok(vec![]));
     run_to_end(
         &*site,
         &submit_request(attempt_tag(1), script_program("exit 0")),
@@ -116,17 +118,17 @@ pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
     )
     .await;
     assert_eq!(
-        site.list_attempts().await,
+        site.queue().list_attempts().await,
         Ok(vec![attempt_tag(1), attempt_tag(2)])
     );
-    site.cancel(attempt_tag(2), None).await.unwrap();
+    site.queue().cancel(attempt_tag(2), None).await.unwrap();
     await_ended(&*site, attempt_tag(2)).await;
 }
 
 async fn await_removed(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
     // The record of the end may be there a moment before the wrapper is gone.
-    while let Err(error) = site.remove_attempt(tag).await {
+    while let Err(error) = site.queue().remove_attempt(tag).await {
         assert!(started.elapsed() < PATIENCE, "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

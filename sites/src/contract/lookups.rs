@@ -6,13 +6,14 @@ use super::*;
 /// takes more, which waits there.
 pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    let total = site.describe().await.unwrap().total;
+    let total = site.monitor().describe().await.unwrap().total;
     let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
     all.resources = total.clone();
-    assert_eq!(site.status(&[]).await.unwrap().idle, total);
+    assert_eq!(site.queue().status(&[]).await.unwrap().idle, total);
     bring_to_gate(&*site, &all).await;
-    assert_eq!(site.status(&[]).await.unwrap().idle.processors, 0);
+    assert_eq!(site.queue().status(&[]).await.unwrap().idle.processors, 0);
     let is_queued = match site
+        .queue()
         .submit(&submit_request(attempt_tag(2), script_program("exit 0")))
         .await
     {
@@ -26,7 +27,8 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl Si
     } else {
         assert_eq!(seen, AttemptObservation::Absent);
     }
-    site.decide_gate(attempt_tag(1), &go_decision())
+    site.gate()
+        .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();
     await_exit(&*site, attempt_tag(1)).await;
@@ -35,7 +37,8 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl Si
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
-        site.decide_gate(attempt_tag(2), &go_decision())
+        site.gate()
+            .decide_gate(attempt_tag(2), &go_decision())
             .await
             .unwrap();
         assert_eq!(
@@ -60,7 +63,7 @@ pub async fn what_exceeds_the_whole_site_is_refused(fixture: &impl SiteFixture) 
     let site = fixture.site();
     let mut order = submit_request(attempt_tag(1), script_program("exit 0"));
     order.resources = Resources::processors(1_000_000);
-    let answer = site.submit(&order).await;
+    let answer = site.queue().submit(&order).await;
     assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
 }
 
@@ -68,19 +71,29 @@ pub async fn what_exceeds_the_whole_site_is_refused(fixture: &impl SiteFixture) 
 pub async fn a_submission_is_found_by_its_tag(fixture: &impl SiteFixture) {
     let site = fixture.site();
     assert_eq!(
-        site.find_by_tag(attempt_tag(1)).await.unwrap().found,
+        site.queue()
+            .find_by_tag(attempt_tag(1))
+            .await
+            .unwrap()
+            .found,
         vec![]
     );
     let submitted = site
+        .queue()
         .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
         .await
         .unwrap();
     for site in [fixture.site(), fixture.reopened()] {
-        let found = site.find_by_tag(attempt_tag(1)).await.unwrap().found;
+        let found = site
+            .queue()
+            .find_by_tag(attempt_tag(1))
+            .await
+            .unwrap()
+            .found;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].lrm_id, submitted.lrm_id);
     }
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     await_ended(&*site, attempt_tag(1)).await;
 }
 
@@ -89,32 +102,49 @@ pub async fn a_submission_is_found_by_its_tag(fixture: &impl SiteFixture) {
 pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut all = submit_request(attempt_tag(1), script_program("exit 3"));
-    all.resources = site.describe().await.unwrap().total;
-    let first = site.submit(&all).await.unwrap();
+    all.resources = site.monitor().describe().await.unwrap().total;
+    let first = site.queue().submit(&all).await.unwrap();
     await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
     match site
+        .queue()
         .submit(&submit_request(attempt_tag(2), script_program("exit 0")))
         .await
     {
         Err(SiteError::SiteFull(_)) => {}
         Err(error) => panic!("{error}"),
         Ok(queued) => {
-            site.withdraw(attempt_tag(3), &queued.lrm_id).await.unwrap();
+            site.queue()
+                .withdraw(attempt_tag(3), &queued.lrm_id)
+                .await
+                .unwrap();
             assert_eq!(
-                site.find_by_tag(attempt_tag(2)).await.unwrap().found.len(),
+                site.queue()
+                    .find_by_tag(attempt_tag(2))
+                    .await
+                    .unwrap()
+                    .found
+                    .len(),
                 1,
                 "of another tag"
             );
-            site.withdraw(attempt_tag(2), &queued.lrm_id).await.unwrap();
+            site.queue()
+                .withdraw(attempt_tag(2), &queued.lrm_id)
+                .await
+                .unwrap();
             await_withdrawn(&*site, attempt_tag(2)).await;
         }
     }
-    site.withdraw(attempt_tag(1), &first.lrm_id).await.unwrap();
+    site.queue()
+        .withdraw(attempt_tag(1), &first.lrm_id)
+        .await
+        .unwrap();
     assert_eq!(
-        site.decide_gate(attempt_tag(1), &go_decision()).await,
+        site.gate()
+            .decide_gate(attempt_tag(1), &go_decision())
+            .await,
         Ok(GateState::Opened)
     );
     assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(3));
@@ -122,7 +152,14 @@ pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixtur
 
 async fn await_withdrawn(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
-    while !site.find_by_tag(tag).await.unwrap().found.is_empty() {
+    while !site
+        .queue()
+        .find_by_tag(tag)
+        .await
+        .unwrap()
+        .found
+        .is_empty()
+    {
         assert!(started.elapsed() < PATIENCE, "{tag} is still there");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -136,16 +173,22 @@ pub async fn another_adapter_takes_up_what_waits_at_the_gate(fixture: &impl Site
         &submit_request(attempt_tag(1), script_program("echo ran")),
     )
     .await;
-    let total = site.describe().await.unwrap().total.processors;
+    let total = site.monitor().describe().await.unwrap().total.processors;
     drop(site);
     let second = fixture.reopened();
     await_observation(&*second, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
-    assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
     assert_eq!(
-        second.decide_gate(attempt_tag(1), &go_decision()).await,
+        second.queue().status(&[]).await.unwrap().idle.processors,
+        total - 1
+    );
+    assert_eq!(
+        second
+            .gate()
+            .decide_gate(attempt_tag(1), &go_decision())
+            .await,
         Ok(GateState::Opened)
     );
     assert_eq!(
@@ -166,9 +209,12 @@ pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
     let second = fixture.reopened();
     let seen = await_observation(&*second, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
-    let total = second.describe().await.unwrap().total.processors;
-    assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
-    second.cancel(attempt_tag(1), None).await.unwrap();
+    let total = second.monitor().describe().await.unwrap().total.processors;
+    assert_eq!(
+        second.queue().status(&[]).await.unwrap().idle.processors,
+        total - 1
+    );
+    second.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(
         await_exit(&*second, attempt_tag(1)).await,
         ExitCause::Terminated
@@ -185,12 +231,13 @@ pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
 /// The request to end may come from the next run of the control plane, at any stage.
 pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    site.submit(&submit_request(attempt_tag(1), script_program("echo ran")))
+    site.queue()
+        .submit(&submit_request(attempt_tag(1), script_program("echo ran")))
         .await
         .unwrap();
     drop(site);
     let second = fixture.reopened();
-    second.cancel(attempt_tag(1), None).await.unwrap();
+    second.queue().cancel(attempt_tag(1), None).await.unwrap();
     await_observation(&*second, attempt_tag(1), |seen| {
         *seen == AttemptObservation::Void
     })
@@ -202,13 +249,13 @@ pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
 pub async fn the_way_to_a_host_is_measured_or_unknown(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let (near, round_trip) = fixture.near();
-    assert_eq!(site.round_trip(&near).await, Ok(round_trip));
-    let answer = site.round_trip(&fixture.mute()).await;
+    assert_eq!(site.monitor().round_trip(&near).await, Ok(round_trip));
+    let answer = site.monitor().round_trip(&fixture.mute()).await;
     assert!(
         matches!(answer, Err(SiteError::OutcomeUnknown(_))),
         "{answer:?}"
     );
-    assert_eq!(site.round_trip(&near).await, Ok(round_trip));
+    assert_eq!(site.monitor().round_trip(&near).await, Ok(round_trip));
 }
 
 /// The answer is never `Absent`, never idle, never gone.
@@ -220,22 +267,24 @@ pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
     fixture.take_away();
     let reopened = fixture.reopened();
     for site in [&site, &reopened] {
-        let status = site.status(&[attempt_tag(1), attempt_tag(2)]).await;
+        let status = site.queue().status(&[attempt_tag(1), attempt_tag(2)]).await;
         let untold = matches!(
             status,
             Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
         );
         assert!(untold, "{status:?}");
         assert!(
-            site.submit(&submit_request(attempt_tag(3), script_program("exit 0")))
+            site.queue()
+                .submit(&submit_request(attempt_tag(3), script_program("exit 0")))
                 .await
                 .is_err()
         );
-        assert!(site.find_by_tag(attempt_tag(1)).await.is_err());
-        assert!(site.list_attempts().await.is_err());
-        assert!(site.round_trip(&fixture.near().0).await.is_err());
+        assert!(site.queue().find_by_tag(attempt_tag(1)).await.is_err());
+        assert!(site.queue().list_attempts().await.is_err());
+        assert!(site.monitor().round_trip(&fixture.near().0).await.is_err());
         assert!(
-            site.decide_gate(attempt_tag(1), &GateDecision::Void)
+            site.gate()
+                .decide_gate(attempt_tag(1), &GateDecision::Void)
                 .await
                 .is_err()
         );
@@ -243,7 +292,7 @@ pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
     fixture.bring_back();
     let seen = await_observation(&*site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(
         await_exit(&*site, attempt_tag(1)).await,
         ExitCause::Terminated

@@ -4,7 +4,7 @@ use super::*;
 
 /// Brings an attempt to its gate that takes all processors, and returns their number.
 async fn fill_site(site: &dyn Site) -> u32 {
-    let total = site.describe().await.unwrap().total;
+    let total = site.monitor().describe().await.unwrap().total;
     let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
     all.resources = total.clone();
     bring_to_gate(site, &all).await;
@@ -14,6 +14,7 @@ async fn fill_site(site: &dyn Site) -> u32 {
 /// Submits to a full site; `false` if it has no queue, and then nothing of the attempt is there.
 async fn submit_to_full(site: &dyn Site, tag: AttemptTag) -> bool {
     match site
+        .queue()
         .submit(&submit_request(tag, script_program("exit 0")))
         .await
     {
@@ -41,7 +42,8 @@ pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl S
         let seen = await_observation(&**site, attempt_tag(2), |_| true).await;
         assert!(matches!(seen, AttemptObservation::Queued(_)), "{seen:?}");
     }
-    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+    site.gate()
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
     await_observation(&*site, attempt_tag(2), |seen| {
@@ -49,7 +51,9 @@ pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl S
     })
     .await;
     assert_eq!(
-        site.decide_gate(attempt_tag(2), &go_decision()).await,
+        site.gate()
+            .decide_gate(attempt_tag(2), &go_decision())
+            .await,
         Ok(GateState::Opened)
     );
     assert_eq!(await_exit(&*site, attempt_tag(2)).await, ExitCause::Code(0));
@@ -60,15 +64,18 @@ pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFi
     let site = fixture.site();
     let total = fill_site(&*site).await;
     if submit_to_full(&*site, attempt_tag(2)).await {
-        site.cancel(attempt_tag(2), None).await.unwrap();
+        site.queue().cancel(attempt_tag(2), None).await.unwrap();
     }
     await_observation(&*site, attempt_tag(2), was_never_begun).await;
-    site.decide_gate(attempt_tag(1), &GateDecision::Void)
+    site.gate()
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
     await_idle(&*site, total).await;
     assert_ne!(
-        site.decide_gate(attempt_tag(2), &go_decision()).await,
+        site.gate()
+            .decide_gate(attempt_tag(2), &go_decision())
+            .await,
         Ok(GateState::Opened)
     );
     let seen = await_observation(&*site, attempt_tag(2), |_| true).await;
@@ -88,7 +95,7 @@ fn was_never_begun(seen: &AttemptObservation) -> bool {
 /// Nothing is left that could say how it ended.
 pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    let total = site.describe().await.unwrap().total.processors;
+    let total = site.monitor().describe().await.unwrap().total.processors;
     start_attempt(
         &*site,
         &submit_request(attempt_tag(1), script_program("sleep 600")),
@@ -136,8 +143,8 @@ pub async fn what_was_out_of_sight_comes_back_as_it_was(fixture: &impl SiteFixtu
     fixture.take_away();
     let reopened = fixture.reopened();
     for site in [&site, &reopened] {
-        assert!(site.status(&[attempt_tag(1)]).await.is_err());
-        assert!(site.find_by_tag(attempt_tag(1)).await.is_err());
+        assert!(site.queue().status(&[attempt_tag(1)]).await.is_err());
+        assert!(site.queue().find_by_tag(attempt_tag(1)).await.is_err());
     }
     fixture.bring_back();
     assert_eq!(

@@ -13,6 +13,8 @@ const WHOLE_PPM: u32 = 1_000_000;
 /// A fault, the calls that it affects, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultInjection {
+    /// The name under which it is counted.
+    pub name: &'static str,
     /// The thing that goes wrong.
     pub fault: InjectedFault,
     /// The kinds of calls that it affects.
@@ -101,7 +103,7 @@ impl SiteInjections {
         for (index, injection) in concerned {
             let number = numbers.entry((index, call)).or_default();
             *number += 1;
-            let name = injection.fault.as_str();
+            let name = injection.name;
             let tally = tallies.entry((name, call)).or_default();
             // A call counts once for a fault, even if two injections of that fault concern it.
             tally.calls += u64::from(counted.insert(name));
@@ -134,6 +136,7 @@ mod tests {
     fn make_injection(share_ppm: u32) -> FaultInjection {
         let from = Instant::now();
         FaultInjection {
+            name: "reply-lost",
             fault: InjectedFault::LostAfter,
             calls: vec![SiteCallKind::Submit],
             share_ppm,

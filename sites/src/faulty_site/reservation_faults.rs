@@ -6,14 +6,14 @@ use cospan_domain::units::DurationMs;
 
 use super::wrapped_site::FaultySite;
 use crate::port::{
-    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError,
-    SiteReservationCalls, TaggedReservationRequest,
+    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError, SiteReservations,
+    TaggedReservationRequest,
 };
 
 const CALL: SiteCallKind = SiteCallKind::Reserve;
 
 #[async_trait]
-impl SiteReservationCalls for FaultySite {
+impl SiteReservations for FaultySite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,

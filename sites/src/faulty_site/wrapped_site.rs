@@ -17,8 +17,8 @@ use crate::files::tree_pieces::DirectoryListing;
 use crate::port::{
     AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, CopyRequest, CopyStatus,
     FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile, InspectionProgress,
-    ReadableFile, Site, SiteAttemptCalls, SiteCallKind, SiteDescription, SiteError, SiteFileCalls,
-    SiteReservationCalls, SiteStatus, TagLookupAnswer, UploadStep,
+    ReadableFile, Site, SiteCallKind, SiteCopies, SiteDescription, SiteError, SiteFiles,
+    SiteMonitor, SiteQueue, SiteReservations, SiteStatus, TagLookupAnswer, UploadStep,
 };
 
 /// A site whose calls go wrong as its [`FaultSwitch`] say.
@@ -129,7 +129,7 @@ impl FaultySite {
     }
 
     /// Returns the reservations of the wrapped site.
-    pub(super) fn inner_reservations(&self) -> Result<&dyn SiteReservationCalls, SiteError> {
+    pub(super) fn inner_reservations(&self) -> Result<&dyn SiteReservations, SiteError> {
         self.inner
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
@@ -167,46 +167,58 @@ fn falsify_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for FaultySite {
+impl SiteQueue for FaultySite {
+    fn is_ours_alone(&self) -> bool {
+        self.inner.queue().is_ours_alone()
+    }
+
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.call_with_fault(
             SiteCallKind::Status,
-            || self.inner.status(tags),
+            || self.inner.queue().status(tags),
             |fault, status| Some(falsify_status(fault, status)),
         )
         .await
     }
 
     async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Submit, || self.inner.submit(order))
+        self.call_without_falsifying(SiteCallKind::Submit, || self.inner.queue().submit(order))
             .await
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
-        self.call_without_falsifying(SiteCallKind::FindByTag, || self.inner.find_by_tag(tag))
-            .await
+        self.call_without_falsifying(SiteCallKind::FindByTag, || {
+            self.inner.queue().find_by_tag(tag)
+        })
+        .await
     }
 
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.call_without_falsifying(SiteCallKind::Cancel, || self.inner.cancel(tag, lrm_id))
-            .await
+        self.call_without_falsifying(SiteCallKind::Cancel, || {
+            self.inner.queue().cancel(tag, lrm_id)
+        })
+        .await
     }
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.call_without_falsifying(SiteCallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
-            .await
+        self.call_without_falsifying(SiteCallKind::Cancel, || {
+            self.inner.queue().withdraw(tag, lrm_id)
+        })
+        .await
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.call_without_falsifying(SiteCallKind::RemoveAttempt, || {
-            self.inner.remove_attempt(tag)
+            self.inner.queue().remove_attempt(tag)
         })
         .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call_without_falsifying(SiteCallKind::ListAttempts, || self.inner.list_attempts())
-            .await
+        self.call_without_falsifying(SiteCallKind::ListAttempts, || {
+            self.inner.queue().list_attempts()
+        })
+        .await
     }
 }
 
@@ -218,59 +230,44 @@ impl Gate for FaultySite {
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         self.call_without_falsifying(SiteCallKind::DecideGate, || {
-            self.inner.decide_gate(tag, decision)
+            self.inner.gate().decide_gate(tag, decision)
         })
         .await
     }
 }
 
 #[async_trait]
-impl SiteFileCalls for FaultySite {
+impl SiteFiles for FaultySite {
     async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Inspect, || self.inner.inspect(place))
+        self.call_without_falsifying(SiteCallKind::Inspect, || self.inner.files().inspect(place))
             .await
     }
 
     fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.inner.read_so_far(place)
+        self.inner.files().read_so_far(place)
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Read, || self.inner.stamp(place))
+        self.call_without_falsifying(SiteCallKind::Read, || self.inner.files().stamp(place))
             .await
     }
 
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.call_without_falsifying(SiteCallKind::StartCopy, || self.inner.start_copy(order))
-            .await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.call_without_falsifying(SiteCallKind::CopyStatus, || self.inner.copy_status(order))
-            .await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.call_without_falsifying(SiteCallKind::StopCopy, || {
-            self.inner.stop_copy(order, discard)
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call_without_falsifying(SiteCallKind::HasContent, || {
+            self.inner.files().has_content(digest)
         })
         .await
     }
 
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call_without_falsifying(SiteCallKind::HasContent, || self.inner.has_content(digest))
-            .await
-    }
-
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.call_without_falsifying(SiteCallKind::DeleteContent, || {
-            self.inner.delete_content(digest)
+            self.inner.files().delete_content(digest)
         })
         .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Read, || self.inner.list(place))
+        self.call_without_falsifying(SiteCallKind::Read, || self.inner.files().list(place))
             .await
     }
 
@@ -280,47 +277,93 @@ impl SiteFileCalls for FaultySite {
         offset: Bytes,
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Read, || self.inner.read(what, offset, limit))
-            .await
+        self.call_without_falsifying(SiteCallKind::Read, || {
+            self.inner.files().read(what, offset, limit)
+        })
+        .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.call_without_falsifying(SiteCallKind::Upload, || self.inner.upload(step))
+        self.call_without_falsifying(SiteCallKind::Upload, || self.inner.files().upload(step))
             .await
     }
 }
 
 #[async_trait]
+impl SiteCopies for FaultySite {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        self.call_without_falsifying(SiteCallKind::StartCopy, || {
+            self.inner.copies().start_copy(order)
+        })
+        .await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        self.call_without_falsifying(SiteCallKind::CopyStatus, || {
+            self.inner.copies().copy_status(order)
+        })
+        .await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        self.call_without_falsifying(SiteCallKind::StopCopy, || {
+            self.inner.copies().stop_copy(order, discard)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl SiteMonitor for FaultySite {
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.call_without_falsifying(SiteCallKind::Describe, || self.inner.monitor().describe())
+            .await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.call_without_falsifying(SiteCallKind::RoundTrip, || {
+            self.inner.monitor().round_trip(to)
+        })
+        .await
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.inner.monitor().changes()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.inner.monitor().trouble()
+    }
+}
+
 impl Site for FaultySite {
     fn name(&self) -> &SiteName {
         self.inner.name()
     }
 
-    fn is_ours_alone(&self) -> bool {
-        self.inner.is_ours_alone()
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
     }
 
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        self.inner.changes()
+    fn queue(&self) -> &dyn SiteQueue {
+        self
     }
 
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
         self.inner
             .reservations()
-            .map(|_| self as &dyn SiteReservationCalls)
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.inner.trouble()
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call_without_falsifying(SiteCallKind::Describe, || self.inner.describe())
-            .await
-    }
-
-    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.call_without_falsifying(SiteCallKind::RoundTrip, || self.inner.round_trip(to))
-            .await
+            .map(|_| self as &dyn SiteReservations)
     }
 }

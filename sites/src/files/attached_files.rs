@@ -1,58 +1,61 @@
 //! The files of a site whose file system this machine has as well, whatever runs its jobs.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
-use tokio::sync::Semaphore;
 
-use super::awaited_inspection::{self, FileAreaAccess};
+use super::awaited_inspection;
 use super::tree_pieces::{DirectoryListing, FileByteRun};
-use super::{CopySourceArea, FileArea, SiteFiles};
-use crate::local_site::attempt_root::{ATTEMPTS, VerifiedSiteRoot};
+use super::{CopySourceArea, FileArea, RootedFiles};
+use crate::blocking_calls::BlockingCalls;
+use crate::local_site::attempt_root::ATTEMPTS;
 use crate::port::{
     CopyRequest, CopyStatus, FileExcerpt, InspectedFile, InspectionProgress, PayloadStream,
-    ReadableFile, SiteError, SiteFileCalls, UploadStep,
+    ReadableFile, SiteCopies, SiteError, SiteFiles, UploadStep,
 };
 
-/// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
-/// hang with it and no more.
-const CALLS_MAX: usize = 8;
+/// Says whether a root may be touched.
+pub(crate) trait RootGuard: Debug + Send + Sync {
+    /// Succeeds if the root is there, and the site's.
+    fn check(&self) -> Result<(), SiteError>;
+}
 
-/// The file area of one site, for calls that must not hold up the control thread.
+/// The file area of one site, for calls that must not hold up the control thread. A clone is
+/// another handle of it.
 #[derive(Debug, Clone)]
 pub(crate) struct AttachedFiles {
-    shared: Arc<AttachedFilesState>,
-    calls: Arc<Semaphore>,
-    deadline: Duration,
+    root: Arc<AttachedRoot>,
+    calls: BlockingCalls,
 }
 
+/// The root of a site that this machine has, and those from which it can copy.
 #[derive(Debug)]
-struct AttachedFilesState {
-    area: FileArea,
-    name: SiteName,
-    root: PathBuf,
-    neighbours: BTreeMap<SiteName, PathBuf>,
+pub(crate) struct AttachedRoot {
+    pub(crate) area: FileArea,
+    pub(crate) guard: Arc<dyn RootGuard>,
+    pub(crate) name: SiteName,
+    pub(crate) path: PathBuf,
+    pub(crate) neighbours: BTreeMap<SiteName, PathBuf>,
 }
 
-impl AttachedFilesState {
+impl AttachedRoot {
     /// Returns the file area, if the site is there.
     fn reachable_area(&self) -> Result<&FileArea, SiteError> {
-        VerifiedSiteRoot::open(&self.root, &self.name)
-            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
+        self.guard.check()?;
         Ok(&self.area)
     }
 
     fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let site = &order.source.site;
         let root = if *site == self.name {
-            Some(&self.root)
+            Some(&self.path)
         } else {
             self.neighbours.get(site)
         };
@@ -88,81 +91,42 @@ impl AttachedFilesState {
 }
 
 impl AttachedFiles {
-    pub(crate) fn new(
-        area: FileArea,
-        name: SiteName,
-        root: PathBuf,
-        neighbours: BTreeMap<SiteName, PathBuf>,
-        deadline: Duration,
-    ) -> Self {
-        let shared = Arc::new(AttachedFilesState {
-            area,
-            name,
-            root,
-            neighbours,
-        });
+    pub(crate) fn new(root: AttachedRoot, calls: BlockingCalls) -> Self {
         Self {
-            shared,
-            calls: Arc::new(Semaphore::new(CALLS_MAX)),
-            deadline,
+            root: Arc::new(root),
+            calls,
         }
     }
 
-    /// Does something with the site's files, within the deadline. A call that has begun is carried
-    /// through even if nobody waits for it any more.
+    /// Returns the file area, whether or not the site is there.
+    pub(crate) fn known_area(&self) -> &FileArea {
+        &self.root.area
+    }
+
     async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&AttachedFilesState) -> Result<T, SiteError> + Send + 'static,
+        work: impl FnOnce(&AttachedRoot) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
-        let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            return Err(SiteError::NotSent(
-                "earlier calls hang in its file system".to_owned(),
-            ));
-        };
-        let shared = self.shared.clone();
-        let task = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work(&shared)
-        });
-        match tokio::time::timeout(self.deadline, task).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
-                "the call broke off: {error}"
-            ))),
-            Err(_) => Err(SiteError::OutcomeUnknown(format!(
-                "no answer from its file system within {:?}",
-                self.deadline
-            ))),
-        }
-    }
-}
-
-impl FileAreaAccess for AttachedFiles {
-    fn known_area(&self) -> &FileArea {
-        &self.shared.area
+        let root = self.root.clone();
+        self.calls.run(move || work(&root)).await
     }
 
-    async fn call_area<T: Send + 'static>(
+    /// Does something with the site's files, off the control thread. A call that has begun is
+    /// carried through.
+    pub(super) async fn call_area<T: Send + 'static>(
         &self,
         work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
-        self.run_blocking(move |shared| work(shared.reachable_area()?))
+        self.run_blocking(move |root| work(root.reachable_area()?))
             .await
     }
 }
 
 #[async_trait]
-impl SiteFileCalls for AttachedFiles {
+impl SiteFiles for AttachedFiles {
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
         self.call_area(move |area| area.file_stamp(&place)).await
-    }
-
-    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.run_blocking(move |shared| shared.start_copy(&order))
-            .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
@@ -178,24 +142,13 @@ impl SiteFileCalls for AttachedFiles {
         limit: u32,
     ) -> Result<FileExcerpt, SiteError> {
         let what = what.clone();
-        self.run_blocking(move |shared| shared.read(&what, offset, limit))
+        self.run_blocking(move |root| root.read(&what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         let step = step.clone();
         self.call_area(move |area| area.take_upload_step(&step))
-            .await
-    }
-
-    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        let order = order.clone();
-        self.call_area(move |area| area.copy_status(&order)).await
-    }
-
-    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.call_area(move |area| area.stop_copy(&order, discard))
             .await
     }
 
@@ -213,12 +166,31 @@ impl SiteFileCalls for AttachedFiles {
     }
 
     fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.shared.area.read_so_far(place)
+        self.root.area.read_so_far(place)
     }
 }
 
 #[async_trait]
-impl SiteFiles for AttachedFiles {
+impl SiteCopies for AttachedFiles {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.run_blocking(move |root| root.start_copy(&order)).await
+    }
+
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call_area(move |area| area.copy_status(&order)).await
+    }
+
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call_area(move |area| area.stop_copy(&order, discard))
+            .await
+    }
+}
+
+#[async_trait]
+impl RootedFiles for AttachedFiles {
     async fn prepare(&self) -> Result<(), SiteError> {
         self.call_area(FileArea::prepare_root).await
     }

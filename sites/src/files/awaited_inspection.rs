@@ -8,26 +8,13 @@ use std::time::Duration;
 use cospan_domain::transfer::file_place::FilePlace;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
-use super::file_area::FileArea;
+use super::attached_files::AttachedFiles;
 use super::inspect::InspectionStatus;
 use crate::port::{InspectedFile, InspectionProgress, SiteError};
 
 /// The first pause between two looks at an inspection: short ones are over at once.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(500);
-
-/// A site whose files this machine has. A clone is another handle of the same site.
-pub(crate) trait FileAreaAccess: Clone + Send + Sync + 'static {
-    /// Returns what is known of its files in memory.
-    fn known_area(&self) -> &FileArea;
-
-    /// Does something with its files, off the control thread. A call that has begun is carried
-    /// through.
-    fn call_area<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
-    ) -> impl Future<Output = Result<T, SiteError>> + Send;
-}
 
 /// The callers that wait for inspections, by the place that is read.
 #[derive(Debug, Default)]
@@ -78,30 +65,30 @@ impl InspectionWaiters {
 }
 
 /// Waits for the agent that reads a file, as long as that takes.
-pub(crate) async fn inspect_file(
-    calls: &impl FileAreaAccess,
+pub(super) async fn inspect_file(
+    files: &AttachedFiles,
     place: &FilePlace,
 ) -> Result<InspectedFile, SiteError> {
-    let line = calls.known_area().readers.place_lock(place);
+    let line = files.known_area().readers.place_lock(place);
     let mut caller = WaitingInspectionCaller {
-        calls: calls.clone(),
+        files: files.clone(),
         place: place.clone(),
         share: Some(line.read_owned().await),
     };
     let result = caller.await_result().await;
     caller.share = None;
-    end_unless_awaited(calls.clone(), place.clone()).await?;
+    end_unless_awaited(files.clone(), place.clone()).await?;
     result
 }
 
 /// Ends the agent, or drops its result, unless another caller waits for the same.
-async fn end_unless_awaited(calls: impl FileAreaAccess, place: FilePlace) -> Result<(), SiteError> {
-    let readers = &calls.known_area().readers;
+async fn end_unless_awaited(files: AttachedFiles, place: FilePlace) -> Result<(), SiteError> {
+    let readers = &files.known_area().readers;
     let Ok(alone) = readers.place_lock(&place).try_write_owned() else {
         return Ok(());
     };
     let forgotten = place.clone();
-    let ended = calls
+    let ended = files
         .call_area(move |area| area.forget_inspection(&forgotten))
         .await;
     drop(alone);
@@ -110,29 +97,29 @@ async fn end_unless_awaited(calls: impl FileAreaAccess, place: FilePlace) -> Res
 }
 
 /// A caller that waits. If it is dropped so, the agent ends with its last caller.
-struct WaitingInspectionCaller<C: FileAreaAccess> {
-    calls: C,
+struct WaitingInspectionCaller {
+    files: AttachedFiles,
     place: FilePlace,
     /// A share in the line of the place; `None` once it has its result.
     share: Option<OwnedRwLockReadGuard<()>>,
 }
 
-impl<C: FileAreaAccess> WaitingInspectionCaller<C> {
+impl WaitingInspectionCaller {
     async fn await_result(&self) -> Result<InspectedFile, SiteError> {
         let place = self.place.clone();
-        self.calls
+        self.files
             .call_area(move |area| area.start_inspection(&place))
             .await?;
         let mut pause = LOOK_MIN;
         loop {
             let place = self.place.clone();
             let status = self
-                .calls
+                .files
                 .call_area(move |area| area.inspection_status(&place))
                 .await?;
             match status {
                 InspectionStatus::Running(so_far) => {
-                    let readers = &self.calls.known_area().readers;
+                    let readers = &self.files.known_area().readers;
                     readers.note_progress(&self.place, so_far);
                 }
                 InspectionStatus::Done(inspected) => return Ok(inspected),
@@ -149,7 +136,7 @@ impl<C: FileAreaAccess> WaitingInspectionCaller<C> {
     }
 }
 
-impl<C: FileAreaAccess> Drop for WaitingInspectionCaller<C> {
+impl Drop for WaitingInspectionCaller {
     fn drop(&mut self) {
         if self.share.take().is_none() {
             return;
@@ -157,7 +144,7 @@ impl<C: FileAreaAccess> Drop for WaitingInspectionCaller<C> {
         // Without a runtime the process is ending, and the agent with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // An agent that cannot be ended now ends with this process.
-            let ending = end_unless_awaited(self.calls.clone(), self.place.clone());
+            let ending = end_unless_awaited(self.files.clone(), self.place.clone());
             runtime.spawn(async { drop(ending.await) });
         }
     }

@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
+use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
-use cospan_domain::units::{Bytes, DurationUs};
+use cospan_domain::units::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -25,13 +24,10 @@ use super::file_root::STORE;
 use super::open_beneath::DirectoryHandle;
 use super::push_copy::{pace_to_limit, retry_while_passing};
 use super::remote_file_area::PIECE;
-use super::tree_pieces::DirectoryListing;
-use super::{SiteFiles, SourcesBySite};
+use super::{RootedFiles, SourcesBySite};
 use crate::port::{
-    AcceptedAttempt, AttemptSubmitRequest, CopyBlame, CopyRequest, CopySource, CopyStatus,
-    FileExcerpt, Gate, GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile,
-    Site, SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls,
-    SiteStatus, TagLookupAnswer, UploadStep,
+    CopyBlame, CopyRequest, CopySource, CopyStatus, Gate, ReadableFile, Site, SiteCopies,
+    SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteReservations,
 };
 
 /// Returns the directory in which a site of this machine finds what was fetched from a source.
@@ -80,7 +76,7 @@ impl FetchingSite {
             .join(source_content(order).digest.to_string())
     }
 
-    fn start_fetch(&self, order: &CopyRequest, source: &Arc<dyn SiteFiles>, name: String) {
+    fn start_fetch(&self, order: &CopyRequest, source: &Arc<dyn RootedFiles>, name: String) {
         let mut fetches = self.lock_fetches();
         if fetches
             .get(&name)
@@ -110,7 +106,7 @@ impl FetchingSite {
                     limit: None,
                     ..order
                 };
-                let started = site.start_copy(&copy).await;
+                let started = site.copies().start_copy(&copy).await;
                 started.map_err(|error| (CopyBlame::Destination, error.to_string()))
             };
             let failed = outcome.await.err();
@@ -150,7 +146,7 @@ fn source_content(order: &CopyRequest) -> Content {
 
 /// Fetches a file to its place in a relay's store. Parts that are there are not fetched again.
 async fn fetch_file(
-    source: &dyn SiteFiles,
+    source: &dyn RootedFiles,
     order: &CopyRequest,
     to: &Path,
     done: &AtomicU64,
@@ -241,64 +237,10 @@ async fn hash_existing(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) 
 }
 
 #[async_trait]
-impl SiteAttemptCalls for FetchingSite {
-    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        self.site.status(tags).await
-    }
-
-    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
-        self.site.submit(order).await
-    }
-
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
-        self.site.find_by_tag(tag).await
-    }
-
-    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.site.cancel(tag, lrm_id).await
-    }
-
-    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.site.withdraw(tag, lrm_id).await
-    }
-
-    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.site.remove_attempt(tag).await
-    }
-
-    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.site.list_attempts().await
-    }
-}
-
-#[async_trait]
-impl Gate for FetchingSite {
-    async fn decide_gate(
-        &self,
-        tag: AttemptTag,
-        decision: &GateDecision,
-    ) -> Result<GateState, SiteError> {
-        self.site.decide_gate(tag, decision).await
-    }
-}
-
-#[async_trait]
-impl SiteFileCalls for FetchingSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
-        self.site.inspect(place).await
-    }
-
-    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
-        self.site.read_so_far(place)
-    }
-
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.site.stamp(place).await
-    }
-
+impl SiteCopies for FetchingSite {
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         match self.sources.get(&order.source.site) {
-            None => self.site.start_copy(order).await,
+            None => self.site.copies().start_copy(order).await,
             Some(source) => {
                 let name = super::copy_tasks::copy_task_name(order)?;
                 self.start_fetch(order, source, name);
@@ -309,13 +251,13 @@ impl SiteFileCalls for FetchingSite {
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         if !self.needs_fetch(order) {
-            return self.site.copy_status(order).await;
+            return self.site.copies().copy_status(order).await;
         }
         let name = super::copy_tasks::copy_task_name(order)?;
         if let Some(status) = self.fetch_status(&name) {
             return Ok(status);
         }
-        let status = self.site.copy_status(order).await?;
+        let status = self.site.copies().copy_status(order).await?;
         if status == CopyStatus::Complete {
             self.forget_fetch(order, &name);
         }
@@ -331,58 +273,36 @@ impl SiteFileCalls for FetchingSite {
                 let _ = fetch.task.await;
             }
         }
-        self.site.stop_copy(order, discard).await
-    }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.site.has_content(digest).await
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.site.delete_content(digest).await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
-        self.site.list(place).await
-    }
-
-    async fn read(
-        &self,
-        what: &ReadableFile,
-        offset: Bytes,
-        limit: u32,
-    ) -> Result<FileExcerpt, SiteError> {
-        self.site.read(what, offset, limit).await
-    }
-
-    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.site.upload(step).await
+        self.site.copies().stop_copy(order, discard).await
     }
 }
 
-#[async_trait]
 impl Site for FetchingSite {
     fn name(&self) -> &SiteName {
         self.site.name()
     }
 
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.site.changes()
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self.site.monitor()
     }
 
-    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
+    fn queue(&self) -> &dyn SiteQueue {
+        self.site.queue()
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self.site.gate()
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self.site.files()
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
+    }
+
+    fn reservations(&self) -> Option<&dyn SiteReservations> {
         self.site.reservations()
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.site.trouble()
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.site.describe().await
-    }
-
-    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.site.round_trip(to).await
     }
 }

@@ -11,7 +11,7 @@ use cospan_domain::units::Bytes;
 use rustix::fs::{FileType, Mode};
 use tokio::time::Instant;
 
-use super::SiteFiles;
+use super::RootedFiles;
 use super::agent::directory_content;
 use super::fetch::remove_path;
 use super::open_beneath::{DirectoryHandle, file_kind};
@@ -26,7 +26,7 @@ const EXECUTABLE: Mode = Mode::RWXU;
 /// Fetches a directory to a place of ours. Files that are there are not fetched again, as long as
 /// the result is right; otherwise the next try begins anew.
 pub(super) async fn fetch_tree(
-    source: &dyn SiteFiles,
+    source: &dyn RootedFiles,
     order: &CopyRequest,
     listing: Arc<DirectoryListing>,
     to: PathBuf,

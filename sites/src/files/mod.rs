@@ -29,7 +29,7 @@ pub mod tree_pieces;
 mod agent_messages;
 mod agent_task;
 pub(crate) mod attached_files;
-pub(crate) mod awaited_inspection;
+mod awaited_inspection;
 mod contents;
 mod copy_tasks;
 pub mod fetch;
@@ -55,7 +55,7 @@ use async_trait::async_trait;
 use cospan_domain::transfer::file_place::FilePlace;
 
 use self::tree_pieces::FileByteRun;
-use crate::port::{SiteError, SiteFileCalls};
+use crate::port::{SiteCopies, SiteError, SiteFiles};
 
 pub use contents::PIECE_MAX_BYTES;
 pub use file_area::{CopySourceArea, FileArea, FileAreaConfig};
@@ -63,9 +63,9 @@ pub use file_root::WORK;
 pub use inspect::InspectionStatus;
 pub use remote_file_area::SourcesBySite;
 
-/// The files of one site, however they are reached.
+/// The files below the root of one site, and the copies that are made there, however it is reached.
 #[async_trait]
-pub trait SiteFiles: SiteFileCalls + Debug {
+pub trait RootedFiles: SiteFiles + SiteCopies + Debug {
     /// Makes the directories below the root that are missing.
     async fn prepare(&self) -> Result<(), SiteError>;
     /// Succeeds if the site's root is there.

@@ -12,7 +12,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes};
 use sha2::Digest as _;
 use tokio::time::Instant;
 
-use super::SiteFiles;
+use super::RootedFiles;
 use super::push_tree::TreePushDestination;
 use super::remote_file_area::PIECE;
 use super::tree_pieces::sha256_hex;
@@ -43,7 +43,7 @@ pub(super) trait PushDestination: Send + Sync {
 pub(super) struct RunningPush<D> {
     pub(super) name: String,
     pub(super) order: CopyRequest,
-    pub(super) source: Arc<dyn SiteFiles>,
+    pub(super) source: Arc<dyn RootedFiles>,
     /// True if the source is a file of the destination.
     pub(super) is_own: bool,
     pub(super) to: Arc<D>,

@@ -18,7 +18,7 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::task::JoinHandle;
 
-use super::SiteFiles;
+use super::RootedFiles;
 use super::file_root::{FILES, STORE, WORK};
 use super::push_copy::{PushDestination, RunningPush};
 use super::tree_pieces::{self, DirectoryListing, FileByteRun};
@@ -27,14 +27,14 @@ use crate::exec::CommandChannel;
 use crate::local_site::attempt_root::ATTEMPTS;
 use crate::port::{
     CopyBlame, CopyRequest, CopyStatus, FileExcerpt, InspectedFile, PayloadStream, ReadableFile,
-    SiteError, SiteFileCalls, UploadStep,
+    SiteCopies, SiteError, SiteFiles, UploadStep,
 };
 
 /// The most that is requested at a time, in bytes: everything else waits as long as that takes.
 pub(super) const PIECE: u32 = 1 << 20;
 
 /// Sources of copies, by their sites.
-pub type SourcesBySite = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
+pub type SourcesBySite = BTreeMap<SiteName, Arc<dyn RootedFiles>>;
 
 /// The file area of one site.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl PushDestination for SharedAgentClient {
 }
 
 #[async_trait]
-impl SiteFileCalls for RemoteFileArea {
+impl SiteFiles for RemoteFileArea {
     async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         self.place.list_tree(&place_path(place)).await
     }
@@ -275,10 +275,25 @@ impl SiteFileCalls for RemoteFileArea {
         Ok(Some(format!("size {}", piece.size.0).into()))
     }
 
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        let answer = self.place.ask_agent(&["has", &digest.to_string()]).await?;
+        Ok(answer.0.lines().any(|line| line == "whole"))
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.place
+            .ask_agent(&["delete", &digest.to_string()])
+            .await
+            .map(drop)
+    }
+}
+
+#[async_trait]
+impl SiteCopies for RemoteFileArea {
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let name = super::copy_tasks::copy_task_name(order)?;
         let own = order.source.site == self.place.agent.site;
-        let source: Arc<dyn SiteFiles> = match self.sources.get(&order.source.site) {
+        let source: Arc<dyn RootedFiles> = match self.sources.get(&order.source.site) {
             _ if own => Arc::new(Self::new(self.place.agent.clone(), SourcesBySite::new())),
             Some(source) => source.clone(),
             None => {
@@ -345,22 +360,10 @@ impl SiteFileCalls for RemoteFileArea {
             Ok(())
         }
     }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        let answer = self.place.ask_agent(&["has", &digest.to_string()]).await?;
-        Ok(answer.0.lines().any(|line| line == "whole"))
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.place
-            .ask_agent(&["delete", &digest.to_string()])
-            .await
-            .map(drop)
-    }
 }
 
 #[async_trait]
-impl SiteFiles for RemoteFileArea {
+impl RootedFiles for RemoteFileArea {
     async fn prepare(&self) -> Result<(), SiteError> {
         self.place.ask_agent(&["prepare"]).await.map(drop)
     }

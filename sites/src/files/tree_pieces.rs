@@ -8,7 +8,7 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use sha2::Digest as _;
 
-use super::SiteFiles;
+use super::RootedFiles;
 use super::manifest::{self, ManifestEntry, ManifestEntryKind};
 use super::remote_file_area::PIECE;
 use crate::port::{InspectedFile, SiteError};
@@ -251,7 +251,7 @@ pub(super) fn sha256_hex(sum: sha2::Sha256) -> String {
 
 /// Finds out what a directory at a site is, by reading all of it.
 pub(super) async fn inspect_directory(
-    files: &dyn SiteFiles,
+    files: &dyn RootedFiles,
     place: &FilePlace,
     listing: &DirectoryListing,
 ) -> Result<InspectedFile, SiteError> {

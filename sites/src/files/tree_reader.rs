@@ -16,7 +16,7 @@ use super::tree_walk::{DirectoryWalk, DirectoryWalkError, ENTRIES_MAX, WalkStep,
 use crate::port::SiteError;
 
 impl FileArea {
-    /// See [`crate::port::SiteFileCalls::list`].
+    /// See [`crate::port::SiteFiles::list`].
     ///
     /// # Errors
     /// `Refused` if there is nothing, or something that cannot be content.
@@ -31,7 +31,7 @@ impl FileArea {
         .map(Some)
     }
 
-    /// See [`super::SiteFiles::read_runs`].
+    /// See [`super::RootedFiles::read_runs`].
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.

@@ -10,7 +10,7 @@ use super::remote_file_area::SharedAgentClient;
 use crate::port::{SiteError, UPLOADS, UploadStep};
 
 impl FileArea {
-    /// Takes a step in bringing a user's file here; see [`crate::port::SiteFileCalls::upload`].
+    /// Takes a step in bringing a user's file here; see [`crate::port::SiteFiles::upload`].
     ///
     /// # Errors
     /// `Refused` if the disk is full or the step does not fit what is there; `NotSent` if it

@@ -21,7 +21,7 @@ use super::live_attempts::LiveAttempts;
 use super::{LocalSite, LocalSiteState, not_done_error, outcome_unknown_error, steady_now};
 use crate::port::{
     AttemptSubmitRequest, FreeSlot, ObservedReservation, ReservationsByTag, SiteError,
-    SiteReservationCalls, TaggedReservationRequest,
+    SiteReservations, TaggedReservationRequest,
 };
 
 /// The file of all reservations; missing while there are none.
@@ -286,7 +286,7 @@ fn check_fits_reservation(
 }
 
 #[async_trait]
-impl SiteReservationCalls for LocalSite {
+impl SiteReservations for LocalSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,

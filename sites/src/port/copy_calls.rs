@@ -1,9 +1,12 @@
 //! Copies to a site, as they are requested and reported.
 
+use async_trait::async_trait;
 use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::SiteName;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes};
+
+use super::SiteError;
 
 /// A copy to be made at this site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,4 +63,17 @@ pub enum CopyBlame {
     Destination,
     /// The copying process was killed or is gone.
     Process,
+}
+
+/// The copies that are made to a site.
+#[async_trait]
+pub trait SiteCopies: Send + Sync {
+    /// Starts a copy to this site, or joins the one that runs under the same nonce.
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError>;
+
+    /// Returns the state of the copy under this nonce.
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError>;
+
+    /// Stops a copy; its partial data stays unless `discard`.
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError>;
 }

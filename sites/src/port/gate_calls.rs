@@ -1,7 +1,10 @@
 //! The decisions that open and close the gate of an attempt.
 
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, Round, SiteName};
+use async_trait::async_trait;
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Epoch, Round, SiteName};
 use cospan_domain::units::Timestamp;
+
+use super::SiteError;
 
 /// A decision about the gate of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,4 +54,17 @@ pub enum GateState {
     Opened,
     /// `void` won.
     Voided,
+}
+
+/// The gates, which keep attempts that have their processors until all of their round have theirs.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Decides the gate of an attempt, or finds it decided. `Refused` if the attempt has no
+    /// directory yet and the decision is `Go`; `Void` of an attempt without directory takes the
+    /// directory's name, so that a late wrapper finds it taken.
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError>;
 }

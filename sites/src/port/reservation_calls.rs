@@ -66,7 +66,7 @@ fn time_between(one: Timestamp, other: Timestamp) -> DurationMs {
 /// The reservations of a site that grants them. A site makes an offer, which ends by itself unless
 /// it is confirmed in time. Starts are the site's time. The site enforces its reservations.
 #[async_trait]
-pub trait SiteReservationCalls: Send + Sync {
+pub trait SiteReservations: Send + Sync {
     /// Reserves, or says when the same may be granted. If the tag has a reservation
     /// already, answers with that.
     async fn request(

@@ -15,6 +15,7 @@ tell() {
 
 probe() {
     printf 'account %s\nhost %s\n' "$(id -un)" "$(uname -n)"
+    [ -z "$unset" ] || printf 'unset%s\n' "$unset"
     for tool in sbatch squeue scancel sinfo scontrol head find timeout mkfifo mktemp; do
         command -v "$tool" > /dev/null 2>&1 || printf 'missing %s\n' "$tool"
     done
@@ -31,6 +32,7 @@ probe() {
 
 more() {
     lines "$(limited scontrol show config 2>&1 | grep -E '^(ClusterName|KillWait|ProctrackType|SlurmUser) ')" config
+    lines "$(limited sinfo -h -R -o '%N: %E' 2> /dev/null)" drained
     tell submission sbatch --test-only -n 1 -t 1 --wrap true "$@"
     tell level sacctmgr -nP show user "name=$(id -un)" format=adminlevel
     tell limits sacctmgr -nP show assoc "user=$(id -un)" \

@@ -1,10 +1,6 @@
 # Slurm's part of what is done at a site; see agent.sh. What a query could not find out is
 # `unsent`: nothing was changed.
 
-# What an account's start files set would change what the commands do.
-unset SQUEUE_FORMAT SQUEUE_STATES SQUEUE_USERS SQUEUE_SORT SQUEUE_PARTITION SINFO_FORMAT \
-    SINFO_PARTITION SINFO_SORT SCANCEL_STATE SCANCEL_USER SCANCEL_NAME SCANCEL_INTERACTIVE
-
 # Prints each line of $1 behind the word $2.
 lines() {
     [ -z "$1" ] || printf '%s\n' "$1" | sed "s/^/$2 /"

@@ -26,7 +26,7 @@ use crate::wrapper::{SCRIPT, state_files, wrapper_script_name};
 
 /// The script for `sbatch`: it calls the wrapper, because that must not be copied
 /// into the spool of every node.
-const STUB: &str = "#!/bin/sh\nwrapper=$1\nshift\nexec /bin/sh \"$wrapper\" \"$@\" batch\n";
+const STUB: &str = include_str!("../slurm/stub.sh");
 
 fn stub_script_name() -> String {
     format!("stub-{}.sh", &blake3::hash(STUB.as_bytes()).to_hex()[..16])

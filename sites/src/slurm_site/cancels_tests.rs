@@ -12,7 +12,7 @@ use super::{SlurmSite, SlurmSiteConfig};
 use crate::contract::attempt_tag;
 use crate::exec::child::ChildProcessExecutor;
 use crate::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError};
-use crate::port::{SiteAttemptCalls, SiteError};
+use crate::port::{SiteError, SiteQueue};
 
 /// Stands in for all commands of Slurm: one job of ours runs.
 const COMMANDS: &str = r#"#!/bin/sh

@@ -13,8 +13,8 @@ use super::polls_tests::{
 };
 use crate::contract::attempt_tag;
 use crate::port::{
-    AttemptObservation, Gate, GateDecision, GateState, GoDecision, RunningPayload,
-    SiteAttemptCalls, SiteError,
+    AttemptObservation, Gate, GateDecision, GateState, GoDecision, RunningPayload, SiteError,
+    SiteQueue,
 };
 
 const HOUR_S: i64 = 3_600;

@@ -7,7 +7,9 @@ use cospan_domain::units::{Bytes, DurationMs};
 
 use super::findings;
 use super::nodes::{parse_at_least, parse_gpus};
-use super::{MANAGER, SlurmSiteConfig, agent_environment, parse_kill_wait, slurm_setting};
+use super::{
+    MANAGER, SlurmSiteConfig, VARIABLES, agent_environment, parse_kill_wait, slurm_setting,
+};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
 use crate::examination::{SiteFinding, is_any_bad};
@@ -109,7 +111,11 @@ pub async fn probe_cluster(
 ) -> Result<ClusterProbeOutcome, SiteError> {
     let agent = SiteAgentClient {
         exec,
-        text: crate::agent::join_script_parts(&[MANAGER, include_str!("../slurm/probe.sh")]),
+        text: crate::agent::join_script_parts(&[
+            VARIABLES,
+            MANAGER,
+            include_str!("../slurm/probe.sh"),
+        ]),
         site: config.name.clone(),
         root: config.root.clone(),
         environment: agent_environment(config),

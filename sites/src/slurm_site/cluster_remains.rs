@@ -13,10 +13,10 @@ use crate::port::SiteError;
 
 impl SlurmSite {
     /// Lists the remains of attempts of any control plane below the root. Nothing is touched;
-    /// [`crate::port::SiteAttemptCalls::remove_attempt`] removes those that are not live.
+    /// [`crate::port::SiteQueue::remove_attempt`] removes those that are not live.
     ///
     /// # Errors
-    /// As for [`crate::port::SiteAttemptCalls::list_attempts`].
+    /// As for [`crate::port::SiteQueue::list_attempts`].
     pub async fn list_remains(&self) -> Result<Vec<AttemptRemains>, SiteError> {
         let answer = self
             .agent

@@ -34,7 +34,18 @@ const NO_CONTROLLER: &str = "slurmctld does not answer: wait, or ask the cluster
 
 /// Parts of messages of Slurm's commands, and what to do about them; the
 /// more particular ones first.
-const ADVICE: [(&str, &str); 22] = [
+const ADVICE: [(&str, &str); 24] = [
+    (
+        "sack socket",
+        "Slurm's own credentials (auth/slurm) need sackd, or a daemon of Slurm, on the machine on \
+         which its commands are used",
+    ),
+    (
+        "Insane message length",
+        "Slurm's commands do not fit the cluster: they may be older than its slurmctld, never newer \
+         (`sbatch --version` beside `scontrol show config`); or slurm_conf names a port of another \
+         program",
+    ),
     ("Munge encode failed", NO_MUNGE),
     (
         "Munge decode failed",
@@ -49,12 +60,14 @@ const ADVICE: [(&str, &str); 22] = [
     (
         "Protocol authentication error",
         "the credential of munge is refused: does slurm_conf name this cluster's configuration? \
-         Else munged runs here with another key, or the clocks differ",
+         Else munged runs here with another key, the clocks differ, or these commands are newer \
+         than the cluster's slurmctld",
     ),
     (
         "Zero Bytes were transmitted",
         "slurmctld hung up: usually it refuses the credential of munge, because slurm_conf names \
-         another cluster, or munged runs here with another key",
+         another cluster, or munged runs here with another key; or these commands are newer than \
+         slurmctld (`sbatch --version`)",
     ),
     ("unge", NO_MUNGE),
     ("no answer", NO_CONTROLLER),
@@ -163,6 +176,14 @@ pub(super) fn list_findings(
         format!("{} on {}", facts.account, facts.host),
     )];
     all.push(check_tools(answer));
+    all.extend(answer.last_value("unset").map(|names| {
+        odd_finding(
+            "variables",
+            format!("not used: {names}"),
+            "what start files set for Slurm's commands would lead jobs astray: say it in the \
+             site's configuration",
+        )
+    }));
     all.push(check_slurm(answer, facts));
     all.push(check_partition(answer, facts, partition));
     let chosen = facts.find_partition(partition).map(|chosen| &chosen.name);
@@ -172,6 +193,7 @@ pub(super) fn list_findings(
         .filter(|other| Some(&other.name) != chosen);
     all.extend(others.map(|other| good_finding("partition", describe_partition(other))));
     if answer.last_value("partition_failed").is_none() {
+        all.extend(answer.values_of("drained").map(describe_drained_nodes));
         all.push(check_submission(answer));
         all.push(check_account(facts));
         all.push(check_reservations(
@@ -291,6 +313,20 @@ fn describe_partition(partition: &SlurmPartition) -> String {
         "{name}: {nodes} nodes, {processors} processors ({idle} idle{out}), {gpus} GPUs, at most \
          {time_limit}"
     )
+}
+
+/// Describes nodes that take no jobs, as `NODES: REASON`.
+fn describe_drained_nodes(told: &str) -> SiteFinding {
+    let names = told.split(':').next().unwrap_or_default();
+    let advice = if told.contains("Duplicate jobid") {
+        format!(
+            "Slurm gave a job's number out twice: the cluster's operators put them back with `scontrol \
+             update nodename={names} state=resume`"
+        )
+    } else {
+        "the cluster's operators know more: see `sinfo -R`".to_owned()
+    };
+    odd_finding("drained", told, advice)
 }
 
 fn check_submission(answer: &SiteAgentAnswer) -> SiteFinding {
@@ -502,6 +538,14 @@ mod tests {
                  slurm_send_node_msg: authentication error; Protocol authentication error",
                 "munged does not answer",
             ),
+            (
+                "sinfo: error: Insane message length; slurm_load_partitions: Insane message length",
+                "older than its slurmctld",
+            ),
+            (
+                "sbatch: error: sack_create: failed to connect to any sack sockets",
+                "sackd",
+            ),
             ("no answer", "slurmctld"),
             ("something new", "by hand"),
         ] {
@@ -556,6 +600,25 @@ mod tests {
                 "normal: 4 nodes, 64 processors (8 idle, 16 of nodes out of order), 2 GPUs, at most 1-00:00:00",
                 "fast: 4 nodes, 64 processors (8 idle), 2 GPUs, at most 1-00:00:00",
             ]
+        );
+    }
+
+    #[test]
+    fn variables_of_start_files_that_are_not_used_are_told() {
+        let all = findings_of_answer("unset SQUEUE_ACCOUNT SBATCH_PARTITION\n");
+        let told = finding_about(&all, "variables");
+        assert_eq!(told.found, "not used: SQUEUE_ACCOUNT SBATCH_PARTITION");
+    }
+
+    #[test]
+    fn nodes_that_slurm_drained_are_told_with_their_reason() {
+        let all = findings_of_answer("drained n[1-2]: Duplicate jobid\n");
+        let drained = finding_about(&all, "drained");
+        assert_eq!(drained.found, "n[1-2]: Duplicate jobid");
+        assert!(
+            drained.advice.contains("nodename=n[1-2] state=resume"),
+            "{}",
+            drained.advice
         );
     }
 

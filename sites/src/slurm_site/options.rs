@@ -1,12 +1,11 @@
 //! An attempt as options of `sbatch`.
 
-use std::sync::Arc;
-
 use cospan_domain::acquisition::PartitionOptionPrefixes;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::SlurmSiteConfig;
+use super::option_check::check_option;
 use crate::port::{AttemptSubmitRequest, SiteError};
 
 /// Added to the longest life of a wrapper to make the limit that Slurm gets: so Slurm never ends a
@@ -15,56 +14,6 @@ const MARGIN: DurationMs = DurationMs::from_secs(120);
 
 /// The least hold that an attempt with a hold gets, however little its partition gives it.
 const HOLD_LEAST: DurationMs = DurationMs::from_secs(120);
-
-/// Options that a job may have, with a value.
-const WITH_VALUE: &[&str] = &[
-    "account",
-    "acctg-freq",
-    "bb",
-    "clock",
-    "constraint",
-    "core-spec",
-    "cores-per-socket",
-    "cpu-freq",
-    "cpus-per-gpu",
-    "cpus-per-task",
-    "distribution",
-    "exclude",
-    "extra-node-info",
-    "gpu-bind",
-    "gpu-freq",
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-socket",
-    "gpus-per-task",
-    "gres",
-    "gres-flags",
-    "hint",
-    "licenses",
-    "mail-type",
-    "mail-user",
-    "mem",
-    "mem-bind",
-    "mem-per-cpu",
-    "mem-per-gpu",
-    "network",
-    "nodelist",
-    "nodes",
-    "ntasks-per-core",
-    "ntasks-per-gpu",
-    "ntasks-per-node",
-    "ntasks-per-socket",
-    "partition",
-    "prefer",
-    "profile",
-    "qos",
-    "reservation",
-    "sockets-per-node",
-    "switches",
-    "threads-per-core",
-    "tmp",
-    "wckey",
-];
 
 /// The ways in which a job chooses its partition, account and reservation.
 pub const LANES: PartitionOptionPrefixes = PartitionOptionPrefixes {
@@ -75,37 +24,13 @@ pub const LANES: PartitionOptionPrefixes = PartitionOptionPrefixes {
 
 /// Options that set memory, or GPUs, in their own way: the total of the attempt is left out then.
 const OF_MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
-const OF_GPUS: [&str; 5] = [
+const OF_GPUS: [&str; 6] = [
     "gpus",
     "gpus-per-node",
     "gpus-per-socket",
     "gpus-per-task",
     "gres",
-];
-
-/// Options that a job may have, without a value.
-const FLAGS: [&str; 8] = [
-    "contiguous",
-    "exclusive",
-    "nice",
-    "oversubscribe",
-    "overcommit",
-    "spread-job",
-    "use-min-nodes",
-    "kill-on-invalid-dep",
-];
-
-/// Short names of some of them; their value follows at once.
-const SHORT: [(&str, &str); 9] = [
-    ("-A", "account"),
-    ("-p", "partition"),
-    ("-q", "qos"),
-    ("-C", "constraint"),
-    ("-N", "nodes"),
-    ("-w", "nodelist"),
-    ("-x", "exclude"),
-    ("-L", "licenses"),
-    ("-m", "distribution"),
+    "tres-per-task",
 ];
 
 /// The longest name of a job that is shown, in characters.
@@ -145,17 +70,16 @@ pub(super) fn sbatch_options(
     limits: AttemptLimits,
 ) -> Result<Vec<String>, SiteError> {
     let tag = order.tag;
-    // A percent sign would begin a pattern.
-    let log = format!("{root}/spool/{tag}/log").replace('%', "%%");
     let mut options = vec![
         "--no-requeue".to_owned(),
         "--export=NIL".to_owned(),
         format!("--job-name={}", job_name(order)),
         format!("--comment={tag}"),
-        "--open-mode=append".to_owned(),
         "--input=/dev/null".to_owned(),
-        format!("--output={log}"),
-        format!("--error={log}"),
+        // What its script says goes to a file of its own: Slurm would make directories for it on a
+        // node that lacks the root.
+        "--output=/dev/null".to_owned(),
+        "--error=/dev/null".to_owned(),
         format!("--chdir={root}"),
         format!("--time={}", limits.minutes),
     ];
@@ -264,7 +188,11 @@ fn resource_options(
     counts_disk: bool,
 ) -> Result<Vec<String>, SiteError> {
     let processors = resources.processors.max(1);
-    let mut options = vec![format!("--ntasks={}", task_count(processors, own)?)];
+    let tasks = task_count(processors, own)?;
+    let mut options = Vec::new();
+    if !follows_from_shape(tasks, own) {
+        options.push(format!("--ntasks={tasks}"));
+    }
     let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
     if memory > 0 && !sets_any_option(own, &OF_MEMORY) {
         options.push(format!("--mem-per-cpu={}M", mebibytes(memory, processors)));
@@ -291,7 +219,11 @@ fn sets_any_option(options: &[String], names: &[&str]) -> bool {
 
 /// Returns as many as there are processors, unless the job gives several to each.
 fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
-    let Some(each) = last_option_value(own, "cpus-per-task") else {
+    let among_others = last_option_value(own, "tres-per-task").and_then(|all| {
+        let mut parts = all.split(',');
+        parts.find_map(|part| part.strip_prefix("cpu")?.strip_prefix(['=', ':']))
+    });
+    let Some(each) = last_option_value(own, "cpus-per-task").or(among_others) else {
         return Ok(processors);
     };
     let whole = each
@@ -305,6 +237,17 @@ fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     })
 }
 
+/// Returns true if Slurm starts as many tasks on these nodes when nothing is said of tasks. Then it is
+/// left to `srun` what to start there, as it is for scripts that do not say it.
+fn follows_from_shape(tasks: u32, own: &[String]) -> bool {
+    let number = |name| last_option_value(own, name).map(str::parse::<u32>);
+    match (number("nodes"), number("ntasks-per-node")) {
+        (Some(Ok(nodes)), None) => tasks == nodes,
+        (Some(Ok(nodes)), Some(Ok(each))) => nodes.checked_mul(each) == Some(tasks),
+        _ => false,
+    }
+}
+
 /// Returns the value that the last of these options has for a name.
 fn last_option_value<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
     options.iter().rev().find_map(|option: &'o String| {
@@ -315,110 +258,9 @@ fn last_option_value<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
     })
 }
 
-/// Checks an option of a job, and returns it as the one word that `sbatch` gets.
-///
-/// # Errors
-/// `Unfit` if a job may not have it.
-pub fn check_option(option: &Arc<str>) -> Result<String, SiteError> {
-    if option.chars().any(char::is_control) {
-        return Err(refuse_option(option, "has a control character"));
-    }
-    let (name, value) = match option.strip_prefix("--") {
-        Some(long) => match long.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (long, None),
-        },
-        None => {
-            let short = SHORT.iter().find(|(short, _)| option.starts_with(short));
-            let Some((short, name)) = short else {
-                let why = "is not known here; write it as --option=value";
-                return Err(refuse_option(option, why));
-            };
-            (*name, Some(&option[short.len()..]))
-        }
-    };
-    match value {
-        Some("") => Err(refuse_option(
-            option,
-            "has no value; write it as --option=value",
-        )),
-        Some(value) if WITH_VALUE.contains(&name) || ["exclusive", "nice"].contains(&name) => {
-            Ok(format!("--{name}={value}"))
-        }
-        None if FLAGS.contains(&name) => Ok(format!("--{name}")),
-        None if WITH_VALUE.contains(&name) => Err(refuse_option(
-            option,
-            "has no value; write it as --option=value",
-        )),
-        _ => Err(refuse_option(
-            option,
-            "cannot be passed on: Cospan sets it itself, or it would change how an \
-             attempt is run and found again",
-        )),
-    }
-}
-
-fn refuse_option(option: &str, why: &str) -> SiteError {
-    SiteError::Unfit(format!("the option {option:?} of sbatch {why}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check_option_text(option: &str) -> Result<String, SiteError> {
-        check_option(&option.into())
-    }
-
-    #[test]
-    fn what_a_job_may_ask_for_is_passed_on_as_one_word() {
-        assert_eq!(check_option_text("--gres=gpu:2").unwrap(), "--gres=gpu:2");
-        assert_eq!(check_option_text("-pshort").unwrap(), "--partition=short");
-        assert_eq!(check_option_text("--exclusive").unwrap(), "--exclusive");
-        assert_eq!(
-            check_option_text("--exclusive=user").unwrap(),
-            "--exclusive=user"
-        );
-        assert_eq!(
-            check_option_text("--constraint=a&(b|c) $(id)").unwrap(),
-            "--constraint=a&(b|c) $(id)"
-        );
-    }
-
-    #[test]
-    fn what_would_change_the_attempt_itself_is_refused_by_name() {
-        for option in [
-            "--wrap=id",
-            "--export=ALL",
-            "--requeue",
-            "--array=1-9",
-            "-a1-9",
-            "--time=1",
-            "-t1",
-            "--job-name=x",
-            "--comment=x",
-            "--output=/x",
-            "--chdir=/",
-            "--ntasks=2",
-            "--uid=0",
-            "--partition",
-            "--gres=",
-            "-p",
-            "--exclusive=",
-            "script.sh",
-            "",
-            "-",
-            "--",
-            ":",
-            "--mem=1\n--wrap=id",
-        ] {
-            let answer = check_option_text(option);
-            assert!(
-                matches!(answer, Err(SiteError::Unfit(_))),
-                "{option:?}: {answer:?}"
-            );
-        }
-    }
 
     #[test]
     fn amounts_are_totals_of_the_attempt_in_whole_mebibytes() {
@@ -464,6 +306,14 @@ mod tests {
             "--cpus-per-task=2",
         ];
         assert_eq!(of(&own).unwrap(), ["--ntasks=2"], "each thing is said once");
+        let nodes = ["--nodes=4", "--mem=1G", "--gres=gpu:3"];
+        assert_eq!(
+            of(&nodes).unwrap(),
+            [""; 0],
+            "a task each goes without saying"
+        );
+        let task = ["--tres-per-task=gres/gpu:1,cpu:2"];
+        assert_eq!(of(&task).unwrap(), ["--ntasks=2", "--mem-per-cpu=239M"]);
         for odd in [
             "--cpus-per-task=3",
             "--cpus-per-task=0",

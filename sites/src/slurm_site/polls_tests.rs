@@ -14,7 +14,7 @@ use crate::exec::{
     CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
 };
 use crate::port::{
-    AttemptObservation, QueuedAttempt, Site, SiteAttemptCalls, SiteEndReason, SiteStatus,
+    AttemptObservation, QueuedAttempt, SiteEndReason, SiteMonitor, SiteQueue, SiteStatus,
 };
 
 /// When files were written, by the clock of their site, which shows some time more.

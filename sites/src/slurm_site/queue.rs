@@ -103,7 +103,7 @@ pub(super) fn interpret_state(state: &str, reason: &str) -> BatchJobState {
         "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchJobState::Requeued,
         "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchJobState::Completing,
         "LAUNCH_FAILED" => BatchJobState::LaunchFailed,
-        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => BatchJobState::LaunchFailed,
+        "COMPLETED" | "FAILED" if tells_failed_launch(reason) => BatchJobState::LaunchFailed,
         "COMPLETED" => BatchJobState::Completed,
         "FAILED" => BatchJobState::Failed,
         "CANCELLED" | "REVOKED" => BatchJobState::Cancelled,
@@ -115,6 +115,12 @@ pub(super) fn interpret_state(state: &str, reason: &str) -> BatchJobState {
         "OUT_OF_MEMORY" => BatchJobState::OutOfMemory,
         _ => BatchJobState::Running,
     }
+}
+
+/// Returns true if a job could not be started on its node. Newer Slurm says so by a signal that is
+/// none; its other signals ended a script that ran.
+fn tells_failed_launch(reason: &str) -> bool {
+    reason.contains("LaunchFail") || reason.starts_with("RaisedSignal:53(")
 }
 
 /// Returns the name of a reason, which may go on behind it: "BadConstraints, ..." or "(node list)".
@@ -283,6 +289,7 @@ mod tests {
         let read = |state: &str| parse_test_job(&squeue_line(state, TAG, TAG)).unwrap().word;
         assert_eq!(read("SUSPENDED"), BatchJobState::Running);
         assert_eq!(read("SOMETHING_NEW"), BatchJobState::Running);
+        assert_eq!(read("EXPEDITING"), BatchJobState::Running);
         assert_eq!(read("CONFIGURING"), BatchJobState::Waiting);
         assert_eq!(read("TIMEOUT"), BatchJobState::TimeLimit);
         assert_eq!(read("FAILED"), BatchJobState::Failed);
@@ -331,6 +338,14 @@ mod tests {
         assert_eq!(
             interpret_state("FAILED", "JobLaunchFailure"),
             BatchJobState::LaunchFailed
+        );
+        assert_eq!(
+            interpret_state("FAILED", "RaisedSignal:53(Real-time signal 19)"),
+            BatchJobState::LaunchFailed
+        );
+        assert_eq!(
+            interpret_state("FAILED", "RaisedSignal:9(Killed)"),
+            BatchJobState::Failed
         );
         assert_eq!(
             interpret_state("RUNNING", "PartitionTimeLimit"),

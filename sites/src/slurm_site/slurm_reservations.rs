@@ -20,8 +20,7 @@ use super::{SlurmSite, steady_now};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
 use crate::port::{
-    ObservedReservation, ReservationsByTag, SiteError, SiteReservationCalls,
-    TaggedReservationRequest,
+    ObservedReservation, ReservationsByTag, SiteError, SiteReservations, TaggedReservationRequest,
 };
 
 /// Slurm keeps a reservation longer than agreed by this: limits of jobs are whole minutes, and it
@@ -276,7 +275,7 @@ fn format_length(length: DurationMs) -> String {
 }
 
 #[async_trait]
-impl SiteReservationCalls for SlurmSite {
+impl SiteReservations for SlurmSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,

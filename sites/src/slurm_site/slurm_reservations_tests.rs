@@ -16,7 +16,7 @@ use crate::agent::SiteAgentAnswer;
 use crate::exec::{
     CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
 };
-use crate::port::{SiteError, SiteReservationCalls, TaggedReservationRequest};
+use crate::port::{SiteError, SiteReservations, TaggedReservationRequest};
 
 const TAG: &str = "cabcdefgh-7-r1";
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::InstanceId;
 use cospan_sites::contract::attempt_tag;
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::SiteAttemptCalls;
+use cospan_sites::port::Site;
 use cospan_sites::remove_tree;
 use rustix::fs::{Mode, RenameFlags, fchmod, mkdirat, renameat_with};
 
@@ -44,9 +44,14 @@ async fn attempt_with_ten_thousand_nested_directories_is_removed() {
     leave(&fixture, 1, DEEP);
     leave(&fixture, 2, 1_201);
     for job in [1, 2] {
-        fixture.site.remove_attempt(attempt_tag(job)).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .remove_attempt(attempt_tag(job))
+            .await
+            .unwrap();
     }
-    assert_eq!(fixture.site.list_attempts().await.unwrap(), []);
+    assert_eq!(fixture.site.queue().list_attempts().await.unwrap(), []);
     await_empty(&fixture.root().join("gone"));
 }
 
@@ -59,8 +64,13 @@ async fn attempt_with_many_files_is_gone_at_once_and_removed_in_the_end() {
         .join(format!("attempts/{}/work", attempt_tag(1)));
     let at = grow(&work, 1);
     (0..20_000).for_each(|n| leaf(&at, &n.to_string()));
-    fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
-    assert_eq!(fixture.site.list_attempts().await.unwrap(), []);
+    fixture
+        .site
+        .queue()
+        .remove_attempt(attempt_tag(1))
+        .await
+        .unwrap();
+    assert_eq!(fixture.site.queue().list_attempts().await.unwrap(), []);
     await_empty(&fixture.root().join("gone"));
 }
 
@@ -124,7 +134,12 @@ async fn attempt_whose_directory_is_closed_is_removed() {
     leave(&fixture, 1, 3);
     let attempt = fixture.root().join(format!("attempts/{}", attempt_tag(1)));
     fs::set_permissions(&attempt, fs::Permissions::from_mode(0o000)).unwrap();
-    fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .remove_attempt(attempt_tag(1))
+        .await
+        .unwrap();
     await_empty(&fixture.root().join("gone"));
 }
 

@@ -6,7 +6,7 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, attempt_tag, await_exit, await_idle, await_observation, await_printed,
     bring_to_gate, read_stdout, script_program, start_attempt, submit_request,
 };
-use cospan_sites::port::{AttemptObservation, ExitCause, Site, SiteAttemptCalls, SiteEndReason};
+use cospan_sites::port::{AttemptObservation, ExitCause, Site, SiteEndReason};
 use rustix::process::Signal;
 
 use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};
@@ -130,7 +130,7 @@ async fn a_payload_is_not_ended_because_somebody_set_the_clock() {
         })
         .await;
     }
-    next.cancel(attempt_tag(1), None).await.unwrap();
+    next.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert_eq!(
         await_exit(&*next, attempt_tag(1)).await,
         ExitCause::Terminated
@@ -148,7 +148,12 @@ async fn stopped_processes_are_ended_as_well() {
         .await;
         await_printed(&*fixture.site, attempt_tag(1), "begun").await;
         signal(pid_in(&fixture, attempt_tag(1), who), Signal::STOP);
-        fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .cancel(attempt_tag(1), None)
+            .await
+            .unwrap();
         assert_eq!(
             await_exit(&*fixture.site, attempt_tag(1)).await,
             ExitCause::Terminated,
@@ -168,7 +173,12 @@ async fn a_stopped_wrapper_at_the_gate_is_ended() {
     )
     .await;
     signal(pid_in(&fixture, attempt_tag(1), "ready"), Signal::STOP);
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
     await_observation(&*fixture.site, attempt_tag(1), |seen| {
         *seen == AttemptObservation::Void
     })
@@ -186,7 +196,12 @@ async fn what_left_its_group_is_found_by_its_environment() {
     )
     .await;
     await_printed(&*fixture.site, attempt_tag(1), "away").await;
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
     assert_eq!(
         await_exit(&*fixture.site, attempt_tag(1)).await,
         ExitCause::Terminated
@@ -214,7 +229,7 @@ async fn what_a_payload_left_running_is_ended_after_it() {
     );
     let started = Instant::now();
     while !processes_naming(&fixture.root().join("attempts")).is_empty() {
-        fixture.site.status(&[]).await.unwrap();
+        fixture.site.queue().status(&[]).await.unwrap();
         assert!(started.elapsed() < PATIENCE, "processes are left");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -247,9 +262,10 @@ async fn ended_wrappers_do_not_stay_as_zombies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_hinted_at_without_any_poll() {
     let fixture = LocalSiteFixture::new();
-    let mut changes = fixture.site.changes().unwrap();
+    let mut changes = fixture.site.monitor().changes().unwrap();
     let site: &dyn Site = &*fixture.site;
-    site.submit(&submit_request(attempt_tag(1), script_program("exit 0")))
+    site.queue()
+        .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
         .await
         .unwrap();
     tokio::time::timeout(PATIENCE, changes.changed())
@@ -263,7 +279,8 @@ async fn a_change_is_hinted_at_without_any_poll() {
             .exists()
     );
     changes.mark_unchanged();
-    site.decide_gate(attempt_tag(1), &cospan_sites::contract::go_decision())
+    site.gate()
+        .decide_gate(attempt_tag(1), &cospan_sites::contract::go_decision())
         .await
         .unwrap();
     tokio::time::timeout(PATIENCE, changes.changed())

@@ -8,7 +8,7 @@ use cospan_sites::contract::{
     script_program, start_attempt, submit_request,
 };
 use cospan_sites::port::{
-    AttemptObservation, ExitCause, Gate, GateDecision, GateState, SiteAttemptCalls, SiteEndReason,
+    AttemptObservation, ExitCause, GateDecision, GateState, Site, SiteEndReason,
 };
 use rustix::process::Signal;
 
@@ -42,7 +42,11 @@ async fn what_a_payload_says_of_its_end_counts_for_nothing_while_it_runs() {
             let seen = await_observation(&*site, tag, |_| true).await;
             assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
         }
-        let decided = fixture.site.decide_gate(tag, &GateDecision::Void).await;
+        let decided = fixture
+            .site
+            .gate()
+            .decide_gate(tag, &GateDecision::Void)
+            .await;
         assert_eq!(decided, Ok(GateState::Opened));
         std::fs::write(fixture.root().join(format!("attempts/{tag}/work/stop")), "").unwrap();
         assert_eq!(await_exit(&*fixture.site, tag).await, ExitCause::Code(3));
@@ -124,7 +128,7 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
                 assert!(goes_on, "after {obstacle:?}: {seen:?}");
             }
             let site = fixture.reopened();
-            site.cancel(attempt_tag(1), None).await.unwrap();
+            site.queue().cancel(attempt_tag(1), None).await.unwrap();
             await_observation(&*site, attempt_tag(1), |seen: &AttemptObservation| {
                 matches!(
                     seen,
@@ -133,9 +137,9 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             })
             .await;
             await_idle(&*site, 8).await;
-            site.remove_attempt(attempt_tag(1)).await.unwrap();
+            site.queue().remove_attempt(attempt_tag(1)).await.unwrap();
             assert_eq!(
-                site.list_attempts().await.unwrap(),
+                site.queue().list_attempts().await.unwrap(),
                 [],
                 "after {obstacle:?}"
             );
@@ -170,7 +174,12 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             else {
                 panic!("after {obstacle:?}: {seen:?}")
             };
-            fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
+            fixture
+                .site
+                .queue()
+                .remove_attempt(attempt_tag(1))
+                .await
+                .unwrap();
         }
     });
 }
@@ -263,7 +272,12 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         }
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
         await_idle(&*fixture.site, 8).await;
-        fixture.site.remove_attempt(attempt_tag(1)).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .remove_attempt(attempt_tag(1))
+            .await
+            .unwrap();
         assert_eq!(
             await_observation(&*fixture.site, attempt_tag(1), |_| true).await,
             AttemptObservation::Absent

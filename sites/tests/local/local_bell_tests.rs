@@ -10,7 +10,7 @@ use cospan_sites::contract::{
     submit_request,
 };
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::{ExitCause, Gate};
+use cospan_sites::port::{ExitCause, Site};
 
 use crate::support::{LocalSiteFixture, processes_naming};
 
@@ -34,6 +34,7 @@ async fn at_its_gate_an_attempt_is_one_process() {
     }
     fixture
         .site
+        .gate()
         .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();
@@ -71,6 +72,7 @@ async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
     drop(first);
     fixture
         .site
+        .gate()
         .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();
@@ -103,6 +105,7 @@ async fn an_attempt_whose_shell_hears_no_bell_is_called_through_busybox() {
     .await;
     fixture
         .site
+        .gate()
         .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();

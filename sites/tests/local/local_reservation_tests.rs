@@ -10,8 +10,7 @@ use cospan_sites::contract::{
     SiteFixture, attempt_tag, await_idle, bring_to_gate, script_program, submit_request,
 };
 use cospan_sites::port::{
-    AttemptSubmitRequest, Site, SiteAttemptCalls, SiteError, SiteReservationCalls,
-    TaggedReservationRequest,
+    AttemptSubmitRequest, Site, SiteError, SiteReservations, TaggedReservationRequest,
 };
 
 use crate::support::LocalSiteFixture;
@@ -29,7 +28,7 @@ fn reservation(job: u64) -> ReservationTag {
 }
 
 async fn clock(site: &dyn Site) -> Timestamp {
-    site.status(&[]).await.unwrap().site_clock.unwrap()
+    site.queue().status(&[]).await.unwrap().site_clock.unwrap()
 }
 
 /// So many processors for an hour, at any start within this window.
@@ -75,14 +74,24 @@ async fn what_is_reserved_is_kept_for_its_owner_and_for_nobody_else() {
     let fixture = LocalSiteFixture::new();
     let minute = DurationMs::from_secs(60);
     reserved_now(&fixture, 1, 6).await;
-    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 2);
-    let other = fixture.site.submit(&attempt(2, 3, minute)).await;
+    assert_eq!(
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
+        2
+    );
+    let other = fixture.site.queue().submit(&attempt(2, 3, minute)).await;
     assert!(matches!(other, Err(SiteError::SiteFull(_))), "{other:?}");
     let stolen = AttemptSubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(2, 3, minute)
     };
-    let stolen = fixture.site.submit(&stolen).await;
+    let stolen = fixture.site.queue().submit(&stolen).await;
     assert!(matches!(stolen, Err(SiteError::Refused(_))), "{stolen:?}");
 
     let owner = AttemptSubmitRequest {
@@ -91,11 +100,23 @@ async fn what_is_reserved_is_kept_for_its_owner_and_for_nobody_else() {
     };
     bring_to_gate(&*fixture.site, &owner).await;
     assert_eq!(
-        fixture.site.status(&[]).await.unwrap().idle.processors,
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
         2,
         "counted once"
     );
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
     assert_eq!(fixture.site.release(reservation(1)).await, Ok(true));
     await_idle(&*fixture.site, 8).await;
 }
@@ -110,12 +131,20 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
         .await;
     assert_eq!(answer, Ok(ReservationAnswer::Granted { start: soon }));
     assert_eq!(
-        fixture.site.status(&[]).await.unwrap().idle.processors,
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
         8,
         "not now"
     );
     let long = fixture
         .site
+        .queue()
         .submit(&attempt(2, 3, DurationMs::from_secs(600)))
         .await;
     assert!(
@@ -128,13 +157,18 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
         reservation: Some(reservation(1)),
         ..attempt(1, 1, HOUR)
     };
-    let early = fixture.site.submit(&early).await;
+    let early = fixture.site.queue().submit(&early).await;
     assert!(
         matches!(early, Err(SiteError::SiteFull(_))),
         "its time has not come: {early:?}"
     );
     for job in [3, 4] {
-        fixture.site.cancel(attempt_tag(job), None).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .cancel(attempt_tag(job), None)
+            .await
+            .unwrap();
     }
     await_idle(&*fixture.site, 8).await;
 }
@@ -158,7 +192,12 @@ async fn what_runs_is_not_promised_before_it_must_have_ended() {
         matches!(answer, Ok(ReservationAnswer::Granted { .. })),
         "{answer:?}"
     );
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -251,7 +290,7 @@ async fn a_reservation_that_nobody_confirms_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_reserved_for_later_is_told_with_the_load() {
     let fixture = LocalSiteFixture::new();
-    let before = fixture.site.status(&[]).await.unwrap();
+    let before = fixture.site.queue().status(&[]).await.unwrap();
     assert!(before.ebbs.is_empty(), "{before:?}");
     let from = before.site_clock.unwrap() + HOUR;
     let granted = fixture
@@ -259,7 +298,7 @@ async fn what_is_reserved_for_later_is_told_with_the_load() {
         .request(&wanted(1, 3, StartWindow::new(from, from)))
         .await;
     assert_eq!(granted, Ok(ReservationAnswer::Granted { start: from }));
-    let told = fixture.site.status(&[]).await.unwrap();
+    let told = fixture.site.queue().status(&[]).await.unwrap();
     assert_eq!(told.idle, before.idle, "it is there until then");
     let [ebb] = &told.ebbs[..] else {
         panic!("{told:?}")
@@ -275,10 +314,11 @@ async fn what_is_reserved_for_later_is_told_with_the_load() {
 
     // It is enforced for as long as it is told.
     let lasting = |job, length| attempt(job, before.idle.processors, length);
-    let across = fixture.site.submit(&lasting(2, HOUR)).await;
+    let across = fixture.site.queue().submit(&lasting(2, HOUR)).await;
     assert!(matches!(across, Err(SiteError::SiteFull(_))), "{across:?}");
     fixture
         .site
+        .queue()
         .submit(&lasting(3, DurationMs::from_secs(60)))
         .await
         .unwrap();

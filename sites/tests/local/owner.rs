@@ -9,7 +9,7 @@ use cospan_sites::contract::{
     start_attempt, submit_request,
 };
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::{AttemptObservation, SiteAttemptCalls};
+use cospan_sites::port::{AttemptObservation, Site};
 
 use crate::support::LocalSiteFixture;
 
@@ -42,12 +42,12 @@ async fn a_root_that_another_control_plane_has_is_refused_with_both_names_until_
         assert!(refusal.contains(word), "{word} is not in: {refusal}");
     }
     assert!(
-        second.status(&[]).await.is_err(),
+        second.queue().status(&[]).await.is_err(),
         "nor does it do anything there"
     );
-    first.status(&[]).await.unwrap();
+    first.queue().status(&[]).await.unwrap();
     drop(first);
-    second.status(&[]).await.unwrap();
+    second.queue().status(&[]).await.unwrap();
     drop(second);
     owned_by(&fixture, 2).take_root().unwrap();
 }
@@ -83,8 +83,8 @@ async fn a_root_that_was_away_is_taken_when_it_comes_back() {
     first.take_root().unwrap();
     second.take_root().unwrap();
     fixture.bring_back();
-    first.status(&[]).await.unwrap();
-    let refusal = second.status(&[]).await.unwrap_err().to_string();
+    first.queue().status(&[]).await.unwrap();
+    let refusal = second.queue().status(&[]).await.unwrap_err().to_string();
     assert!(refusal.contains(&instance(1)), "{refusal}");
 }
 
@@ -136,7 +136,7 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     })
     .await;
     let told = async || {
-        let status = next.status(&[attempt_tag(1)]).await.unwrap();
+        let status = next.queue().status(&[attempt_tag(1)]).await.unwrap();
         let Some(AttemptObservation::Begun(begun)) = status.attempts.get(&attempt_tag(1)) else {
             panic!("{:?}", status.attempts);
         };
@@ -149,5 +149,5 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
         "it ran for {ran} ms"
     );
     assert_eq!(told().await.1, at, "the same at each look");
-    next.cancel(attempt_tag(1), None).await.unwrap();
+    next.queue().cancel(attempt_tag(1), None).await.unwrap();
 }

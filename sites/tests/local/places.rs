@@ -12,14 +12,12 @@ use cospan_sites::contract::{
     script_program, submit_request,
 };
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::{
-    AttemptObservation, Gate, GateDecision, GateState, Site, SiteAttemptCalls, SiteError,
-};
+use cospan_sites::port::{AttemptObservation, GateDecision, GateState, Site, SiteError};
 
 use crate::support::LocalSiteFixture;
 
 async fn status_is_no_information(site: &dyn Site) {
-    let status = site.status(&[attempt_tag(1)]).await;
+    let status = site.queue().status(&[attempt_tag(1)]).await;
     assert!(matches!(status, Err(SiteError::NotSent(_))), "{status:?}");
 }
 
@@ -52,7 +50,12 @@ async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
     fixture.bring_back();
     let seen = await_observation(&*fixture.site, attempt_tag(1), |_| true).await;
     assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
     await_idle(&*fixture.site, 8).await;
 }
 
@@ -86,6 +89,7 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
         std::fs::write(&marker, &left).unwrap();
         let said = fixture
             .site
+            .queue()
             .status(&[attempt_tag(1)])
             .await
             .unwrap_err()
@@ -96,10 +100,20 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
         );
         fixture.site.take_root().unwrap();
         assert_eq!(std::fs::read(&marker).unwrap(), whole, "{left:?}");
-        fixture.site.status(&[attempt_tag(1)]).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .status(&[attempt_tag(1)])
+            .await
+            .unwrap();
         std::fs::write(&marker, &left).unwrap();
         fixture.site.make_root().unwrap();
-        fixture.site.status(&[attempt_tag(1)]).await.unwrap();
+        fixture
+            .site
+            .queue()
+            .status(&[attempt_tag(1)])
+            .await
+            .unwrap();
     }
     for others in ["cospan site other\n", "cospan site ot", "other", "\0x"] {
         std::fs::write(&marker, others).unwrap();
@@ -127,7 +141,12 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
         &submit_request(attempt_tag(1), script_program("exit 0")),
     )
     .await;
-    fixture.site.cancel(attempt_tag(1), None).await.unwrap();
+    fixture
+        .site
+        .queue()
+        .cancel(attempt_tag(1), None)
+        .await
+        .unwrap();
     await_idle(&*fixture.site, 8).await;
     let names = std::fs::read_dir(fixture.root())
         .unwrap()
@@ -145,7 +164,7 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
         &submit_request(attempt_tag(2), script_program("exit 0")),
     )
     .await;
-    started.cancel(attempt_tag(2), None).await.unwrap();
+    started.queue().cancel(attempt_tag(2), None).await.unwrap();
     await_idle(&started, 8).await;
 }
 
@@ -172,7 +191,8 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
             .map(|path| RelPath::new(path).unwrap())
             .into();
         bring_to_gate(&site, &order).await;
-        site.decide_gate(attempt_tag(job), &go_decision())
+        site.gate()
+            .decide_gate(attempt_tag(job), &go_decision())
             .await
             .unwrap();
         await_observation(&site, attempt_tag(job), |seen: &AttemptObservation| {
@@ -212,9 +232,12 @@ async fn of_five_hundred_races_at_the_gate_each_has_one_winner() {
         .unwrap();
         let decide = |index: usize, decision: GateDecision| {
             let site = sites[index].clone();
-            tokio::spawn(
-                async move { site.decide_gate(attempt_tag(job), &decision).await.unwrap() },
-            )
+            tokio::spawn(async move {
+                site.gate()
+                    .decide_gate(attempt_tag(job), &decision)
+                    .await
+                    .unwrap()
+            })
         };
         let turn = usize::from(job % 2 == 0);
         let go = decide(turn, go_decision());
@@ -233,19 +256,50 @@ async fn what_others_use_is_not_idle() {
         config.foreign_load = Some(config.root.join("foreign-load"));
     });
     let load = fixture.root().join("foreign-load");
-    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 8);
+    assert_eq!(
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
+        8
+    );
     std::fs::write(&load, "7\n").unwrap();
-    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 1);
+    assert_eq!(
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
+        1
+    );
     std::fs::write(&load, "100").unwrap();
-    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
+    assert_eq!(
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
+        0
+    );
     let answer = fixture
         .site
+        .queue()
         .submit(&submit_request(attempt_tag(1), script_program("exit 0")))
         .await;
     assert!(matches!(answer, Err(SiteError::SiteFull(_))), "{answer:?}");
     std::fs::write(&load, "a few").unwrap();
     assert!(
-        fixture.site.status(&[]).await.is_err(),
+        fixture.site.queue().status(&[]).await.is_err(),
         "garbage is no load of zero"
     );
 }
@@ -317,10 +371,21 @@ async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
     )
     .unwrap();
     std::fs::create_dir(fixture.root().join(format!("spool/{}", attempt_tag(1)))).unwrap();
-    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
+    assert_eq!(
+        fixture
+            .site
+            .queue()
+            .status(&[])
+            .await
+            .unwrap()
+            .idle
+            .processors,
+        0
+    );
     assert!(
         fixture
             .site
+            .queue()
             .find_by_tag(attempt_tag(1))
             .await
             .unwrap()
@@ -329,12 +394,13 @@ async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
     );
     let shut = fixture
         .site
+        .gate()
         .decide_gate(attempt_tag(1), &GateDecision::Void)
         .await
         .unwrap();
     assert_eq!(shut, GateState::Voided);
     let mut again = submit_request(attempt_tag(2), script_program("exit 0"));
     again.resources = Resources::processors(8);
-    fixture.site.submit(&again).await.unwrap();
+    fixture.site.queue().submit(&again).await.unwrap();
     assert!(!path.exists());
 }

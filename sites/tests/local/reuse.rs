@@ -74,8 +74,11 @@ async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
     };
     forge(&fixture, bystander.0.id(), start, &boot);
     let site = fixture.site();
-    let _ = site.decide_gate(attempt_tag(1), &GateDecision::Void).await;
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    let _ = site
+        .gate()
+        .decide_gate(attempt_tag(1), &GateDecision::Void)
+        .await;
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     let seen = await_observation(&*site, attempt_tag(1), |seen| {
         matches!(seen, AttemptObservation::Vanished { .. })
     })
@@ -84,7 +87,7 @@ async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
         matches!(seen, AttemptObservation::Vanished { began: true, .. }),
         "{seen:?}"
     );
-    assert_eq!(site.status(&[]).await.unwrap().idle.processors, 8);
+    assert_eq!(site.queue().status(&[]).await.unwrap().idle.processors, 8);
     assert_eq!(
         bystander.0.try_wait().unwrap(),
         None,

@@ -75,7 +75,10 @@ async fn await_seen(
 ) -> AttemptObservation {
     let started = Instant::now();
     loop {
-        let status = insist(fixture, None, || async { site.status(&[tag]).await }).await;
+        let status = insist(fixture, None, || async {
+            site.queue().status(&[tag]).await
+        })
+        .await;
         let seen = &status.attempts[&tag];
         if awaited(seen) {
             return seen.clone();
@@ -106,13 +109,13 @@ async fn lives(during: During) {
     for (number, tag) in tags.iter().enumerate() {
         let order = submit_request(*tag, script_program(&text));
         insist(fixture, cut(During::Submit, number), || async {
-            site.submit(&order).await
+            site.queue().submit(&order).await
         })
         .await;
     }
     for (number, tag) in tags.iter().enumerate() {
         insist(fixture, cut(During::Status, number), || async {
-            site.status(&tags).await
+            site.queue().status(&tags).await
         })
         .await;
         await_seen(fixture, site, *tag, |seen| {
@@ -122,7 +125,7 @@ async fn lives(during: During) {
     }
     for (number, tag) in tags.iter().enumerate() {
         let decided = insist(fixture, cut(During::Gate, number), || async {
-            site.decide_gate(*tag, &go_decision()).await
+            site.gate().decide_gate(*tag, &go_decision()).await
         })
         .await;
         assert_eq!(decided, GateState::Opened);
@@ -139,7 +142,7 @@ async fn lives(during: During) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             insist(fixture, Some(number as u64), || async {
-                site.cancel(*tag, None).await
+                site.queue().cancel(*tag, None).await
             })
             .await;
         }
@@ -156,7 +159,7 @@ async fn lives(during: During) {
         };
         assert_eq!(exit.cause, wanted, "{tag}");
         let piece = insist(fixture, cut(During::Read, number), || async {
-            site.read(&log, Bytes(0), 1_000).await
+            site.files().read(&log, Bytes(0), 1_000).await
         })
         .await;
         assert_eq!(String::from_utf8(piece.bytes).unwrap(), format!("{tag}\n"));
@@ -221,12 +224,12 @@ async fn copies_go_on_after_cuts_and_arrive_whole() {
             limit: None,
         };
         insist(fixture, Some(number), || async {
-            site.start_copy(&copy).await
+            site.copies().start_copy(&copy).await
         })
         .await;
         let started = Instant::now();
-        while site.copy_status(&copy).await != Ok(CopyStatus::Complete) {
-            let status = site.copy_status(&copy).await;
+        while site.copies().copy_status(&copy).await != Ok(CopyStatus::Complete) {
+            let status = site.copies().copy_status(&copy).await;
             assert!(started.elapsed() < PATIENCE, "{status:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

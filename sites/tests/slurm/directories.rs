@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use cospan_domain::content::Content;
 use cospan_domain::ids::RelPath;
 use cospan_sites::contract::{
-    PATIENCE, SiteFixture, attempt_tag, read_stdout, run_to_end, script_program, submit_request,
+    PATIENCE, SiteFixture, attempt_tag, await_observation, bring_to_gate, read_stdout, run_to_end,
+    script_program, submit_request,
 };
 use cospan_sites::port::{
-    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, InspectedFile, Site,
+    AttemptObservation, CopyRequest, CopySource, CopyStatus, ErrorBlame, ExitCause, FilePlace,
+    InspectedFile, Site,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -33,14 +35,14 @@ async fn bring(
         nonce: "n-1".to_owned(),
         limit: None,
     };
-    site.start_copy(&order).await.unwrap();
+    site.copies().start_copy(&order).await.unwrap();
     if cut {
         tokio::time::sleep(Duration::from_millis(100)).await;
         fixture.cut(true).await;
     }
     let started = Instant::now();
     loop {
-        match site.copy_status(&order).await {
+        match site.copies().copy_status(&order).await {
             Ok(CopyStatus::Complete) => return,
             Ok(CopyStatus::Running { .. }) | Err(_) => {}
             Ok(status) => panic!("{status:?}"),
@@ -80,7 +82,7 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
         "it runs\nwords\nby way of a link\n"
     );
     let output = FilePlace::Output(attempt_tag(1), RelPath::new("out").unwrap());
-    let left: InspectedFile = site.inspect(&output).await.unwrap();
+    let left: InspectedFile = site.files().inspect(&output).await.unwrap();
     assert!(left.directory && left.content.size == found.content.size);
     assert_ne!(left.content, found.content, "it has a file more");
     let source = CopySource {
@@ -94,4 +96,48 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o555);
+}
+
+/// Newer Slurm makes the directory of an output file that is missing: there nobody would look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_the_root_is_not_written_to() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
+    all.resources = site.monitor().describe().await.unwrap().total;
+    bring_to_gate(&*site, &all).await;
+    let next = attempt_tag(2);
+    site.queue()
+        .submit(&submit_request(next, script_program("exit 0")))
+        .await
+        .unwrap();
+    await_observation(&*site, next, |seen| {
+        matches!(seen, AttemptObservation::Queued(_))
+    })
+    .await;
+    fixture.take_away();
+    fixture.slurm(&["scancel", &format!("--name={}", attempt_tag(1))]);
+    let started = Instant::now();
+    while !fixture.slurm(&["squeue", "-h", "-o", "%i"]).is_empty() {
+        assert!(started.elapsed() < PATIENCE, "the job does not end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!fixture.root().exists(), "its node made a directory");
+    fixture.bring_back();
+    let seen = await_observation(&*site, next, |seen: &AttemptObservation| {
+        !matches!(
+            seen,
+            AttemptObservation::Queued(_)
+                | AttemptObservation::Starting
+                | AttemptObservation::Unknown(_)
+        )
+    })
+    .await;
+    let is_sites_error = match &seen {
+        AttemptObservation::Ended { why, .. } => why.whose_error() == ErrorBlame::Site,
+        seen => matches!(seen, AttemptObservation::Vanished { began: false, .. }),
+    };
+    assert!(is_sites_error, "{seen:?}");
 }

@@ -31,7 +31,8 @@ async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::AttemptTag> {
             &submit_request(attempt_tag(number), script_program(text)),
         )
         .await;
-        site.decide_gate(attempt_tag(number), &go_decision())
+        site.gate()
+            .decide_gate(attempt_tag(number), &go_decision())
             .await
             .unwrap();
     }
@@ -81,9 +82,10 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
     };
     let site = fixture.site();
     let mut all = submit_request(attempt_tag(1), script_program("exit 0"));
-    all.resources = site.describe().await.unwrap().total;
+    all.resources = site.monitor().describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
-    site.submit(&submit_request(attempt_tag(2), script_program("exit 0")))
+    site.queue()
+        .submit(&submit_request(attempt_tag(2), script_program("exit 0")))
         .await
         .unwrap();
     await_observation(&*site, attempt_tag(2), |seen| {
@@ -102,5 +104,5 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
         panic!("{seen:?}")
     };
     assert_eq!(why, SiteEndReason::Cancelled);
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
 }

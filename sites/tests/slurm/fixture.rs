@@ -18,7 +18,7 @@ use cospan_sites::contract::{SiteFixture, kill_attempt_processes};
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
-use cospan_sites::port::{FilePlace, InspectedFile, Site, SiteFileCalls};
+use cospan_sites::port::{FilePlace, InspectedFile, Site};
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 
@@ -288,7 +288,12 @@ impl SlurmSiteFixture {
         let agent = self.config.copy_agent.clone();
         let total = Resources::processors(1);
         let local = LocalSiteConfig::new(self.neighbour(), self.place.join("near"), total, agent);
-        LocalSite::new(local).unwrap().inspect(place).await.unwrap()
+        LocalSite::new(local)
+            .unwrap()
+            .files()
+            .inspect(place)
+            .await
+            .unwrap()
     }
 
     pub fn root(&self) -> PathBuf {

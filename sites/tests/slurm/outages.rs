@@ -103,7 +103,11 @@ impl Outage {
         let attempts = self.fixture.root().join("attempts");
         for tag in tags {
             within("its gate opens", || async {
-                self.site.decide_gate(*tag, &go_decision()).await.ok()
+                self.site
+                    .gate()
+                    .decide_gate(*tag, &go_decision())
+                    .await
+                    .ok()
             })
             .await;
             let exit = attempts.join(tag.to_string()).join("exit");
@@ -116,7 +120,7 @@ impl Outage {
         match seen {
             AttemptObservation::Ready(_) => {
                 // It may be gone meanwhile, or not to be reached.
-                let _ = self.site.decide_gate(tag, &go_decision()).await;
+                let _ = self.site.gate().decide_gate(tag, &go_decision()).await;
                 Next::Wait
             }
             AttemptObservation::Exited(exit) if exit.cause == ExitCause::Code(0) => Next::Over,
@@ -146,7 +150,7 @@ impl Outage {
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
             let tags: Vec<AttemptTag> = alive.values().copied().collect();
-            let Ok(status) = self.site.status(&tags).await else {
+            let Ok(status) = self.site.queue().status(&tags).await else {
                 continue;
             };
             last = format!("{:?}", status.attempts);
@@ -166,14 +170,18 @@ impl Outage {
 
     /// The attempt that follows one, if that could be kept from ever running.
     async fn again(&self, tag: AttemptTag) -> Option<AttemptTag> {
-        self.site.decide_gate(tag, &GateDecision::Void).await.ok()?;
-        self.site.cancel(tag, None).await.ok()?;
+        self.site
+            .gate()
+            .decide_gate(tag, &GateDecision::Void)
+            .await
+            .ok()?;
+        self.site.queue().cancel(tag, None).await.ok()?;
         let next = AttemptTag {
             attempt: Attempt(tag.attempt.0 + 1),
             ..tag
         };
         within("Slurm takes another attempt", || async {
-            self.site.submit(&self.payload(next)).await.ok()
+            self.site.queue().submit(&self.payload(next)).await.ok()
         })
         .await;
         Some(next)
@@ -185,7 +193,7 @@ impl Outage {
         awaited: impl Fn(&AttemptObservation) -> bool,
     ) -> AttemptObservation {
         within("it is seen", || async {
-            let status = self.site.status(&[tag]).await.ok()?;
+            let status = self.site.queue().status(&[tag]).await.ok()?;
             Some(status.attempts[&tag].clone()).filter(&awaited)
         })
         .await
@@ -243,12 +251,13 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
     for number in 0..MANY {
         outage
             .site
+            .queue()
             .submit(&outage.payload(attempt_tag(number)))
             .await
             .unwrap();
     }
     outage.have("kill").await;
-    let away = outage.site.find_by_tag(attempt_tag(0)).await;
+    let away = outage.site.queue().find_by_tag(attempt_tag(0)).await;
     assert!(
         matches!(
             away,
@@ -256,7 +265,7 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
         ),
         "{away:?}"
     );
-    let told = outage.site.status(&[attempt_tag(0)]).await;
+    let told = outage.site.queue().status(&[attempt_tag(0)]).await;
     // What its files say is known, and Slurm's silence is said with it.
     let is_known = told.as_ref().is_ok_and(|status| {
         status.silence.is_none()
@@ -277,36 +286,44 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
         return;
     };
     let site = &outage.site;
-    let total = site.describe().await.unwrap().total;
+    let total = site.monitor().describe().await.unwrap().total;
     let mut filler = submit_request(attempt_tag(100), script_program("sleep 600"));
     filler.resources = Resources::processors(total.processors);
-    site.submit(&filler).await.unwrap();
+    site.queue().submit(&filler).await.unwrap();
     outage
         .await_seen(attempt_tag(100), |seen| {
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
     for number in 0..MANY {
-        site.submit(&outage.payload(attempt_tag(number)))
+        site.queue()
+            .submit(&outage.payload(attempt_tag(number)))
             .await
             .unwrap();
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
     for number in 0..MANY {
-        site.cancel(attempt_tag(number), None).await.unwrap();
+        site.queue()
+            .cancel(attempt_tag(number), None)
+            .await
+            .unwrap();
     }
     outage.have("kill").await;
     outage.have("up").await;
     within("the filler ends", || async {
-        site.cancel(attempt_tag(100), None).await.ok()
+        site.queue().cancel(attempt_tag(100), None).await.ok()
     })
     .await;
     // Whatever came back begins now, and ends at its closed gate.
     outage.await_empty_queue().await;
     assert_eq!(outage.attempts_that_ran(), [], "none of them began");
     for number in 0..MANY {
-        let seen = site.status(&[attempt_tag(number)]).await.unwrap().attempts
-            [&attempt_tag(number)]
+        let seen = site
+            .queue()
+            .status(&[attempt_tag(number)])
+            .await
+            .unwrap()
+            .attempts[&attempt_tag(number)]
             .clone();
         assert!(
             !matches!(
@@ -327,7 +344,8 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
     let site = &outage.site;
     let tags: Vec<AttemptTag> = (0..MANY).map(attempt_tag).collect();
     for tag in &tags {
-        site.submit(&submit_request(*tag, script_program("sleep 600")))
+        site.queue()
+            .submit(&submit_request(*tag, script_program("sleep 600")))
             .await
             .unwrap();
     }
@@ -335,7 +353,7 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
         outage
             .await_seen(*tag, |seen| matches!(seen, AttemptObservation::Ready(_)))
             .await;
-        site.decide_gate(*tag, &go_decision()).await.unwrap();
+        site.gate().decide_gate(*tag, &go_decision()).await.unwrap();
     }
     for tag in &tags {
         outage
@@ -343,15 +361,15 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
             .await;
     }
     for tag in &tags {
-        site.cancel(*tag, None).await.unwrap();
+        site.queue().cancel(*tag, None).await.unwrap();
     }
     outage.have("kill").await;
     outage.have("up").await;
     for tag in tags {
         assert_eq!(
             within("it ends", || async {
-                site.cancel(tag, None).await.ok()?;
-                let status = site.status(&[tag]).await.ok()?;
+                site.queue().cancel(tag, None).await.ok()?;
+                let status = site.queue().status(&[tag]).await.ok()?;
                 match &status.attempts[&tag] {
                     AttemptObservation::Exited(exit) => Some(exit.cause.clone()),
                     AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. } => {
@@ -389,11 +407,11 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
         tags.extend(&these);
         tokio::time::sleep(Duration::from_secs(6)).await;
         for tag in &these {
-            site.submit(&outage.payload(*tag)).await.unwrap();
+            site.queue().submit(&outage.payload(*tag)).await.unwrap();
         }
         for tag in &these {
             outage
-                .await_seen(*tag, |seen| !matches!(seen, AttemptObservation::Queued(_)))
+                .await_seen(*tag, |seen| matches!(seen, AttemptObservation::Ready(_)))
                 .await;
         }
         outage.have("kill").await;
@@ -409,6 +427,8 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
         if queue.contains("PENDING") {
             return;
         }
+        // What it forgot altogether has numbers that it gives out again, and its node refuses.
+        outage.have("renumber").await;
     }
 }
 
@@ -419,7 +439,7 @@ async fn submissions_to_a_frozen_controller_run_once() {
         return;
     };
     let site = &outage.site;
-    site.describe().await.unwrap();
+    site.monitor().describe().await.unwrap();
     let orders: Vec<_> = (0..MANY)
         .map(|number| outage.payload(attempt_tag(number)))
         .collect();
@@ -427,7 +447,7 @@ async fn submissions_to_a_frozen_controller_run_once() {
     let mut calls = tokio::task::JoinSet::new();
     for order in orders.clone() {
         let site = site.clone();
-        calls.spawn(async move { site.submit(&order).await });
+        calls.spawn(async move { site.queue().submit(&order).await });
     }
     for answer in calls.join_all().await {
         let is_unknown = matches!(
@@ -438,7 +458,10 @@ async fn submissions_to_a_frozen_controller_run_once() {
     }
     outage.have("thaw").await;
     for order in &orders {
-        within("Slurm takes it", || async { site.submit(order).await.ok() }).await;
+        within("Slurm takes it", || async {
+            site.queue().submit(order).await.ok()
+        })
+        .await;
     }
     outage.finish((0..MANY).map(attempt_tag)).await;
     outage.await_empty_queue().await;
@@ -460,13 +483,14 @@ async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
     let site = &outage.site;
     let mut sleeps = submit_request(attempt_tag(1), script_program("sleep 8"));
     sleeps.wall_time = DurationMs::from_secs(6);
-    let number = site.submit(&sleeps).await.unwrap().lrm_id;
+    let number = site.queue().submit(&sleeps).await.unwrap().lrm_id;
     outage
         .await_seen(attempt_tag(1), |seen| {
             matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
-    site.decide_gate(attempt_tag(1), &go_decision())
+    site.gate()
+        .decide_gate(attempt_tag(1), &go_decision())
         .await
         .unwrap();
     outage
@@ -498,7 +522,8 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     let site = &outage.site;
     for number in 0..2 {
         let text = if number == 0 { "sleep 1" } else { "sleep 600" };
-        site.submit(&submit_request(attempt_tag(number), script_program(text)))
+        site.queue()
+            .submit(&submit_request(attempt_tag(number), script_program(text)))
             .await
             .unwrap();
         outage
@@ -510,7 +535,8 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     outage.have("freeze").await;
     // Its gate needs nobody's answer.
     for number in 0..2 {
-        site.decide_gate(attempt_tag(number), &go_decision())
+        site.gate()
+            .decide_gate(attempt_tag(number), &go_decision())
             .await
             .unwrap();
     }
@@ -521,6 +547,7 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
         .await;
     within("its end is seen", || async {
         let status = site
+            .queue()
             .status(&[attempt_tag(0), attempt_tag(1), attempt_tag(9)])
             .await
             .unwrap();
@@ -551,7 +578,7 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
     };
     assert_eq!(exit.cause, ExitCause::Code(0));
     within("the other ends", || async {
-        site.cancel(attempt_tag(1), None).await.ok()
+        site.queue().cancel(attempt_tag(1), None).await.ok()
     })
     .await;
     outage.await_empty_queue().await;

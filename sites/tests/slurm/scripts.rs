@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use cospan_sites::contract::{
-    SiteFixture, attempt_tag, await_exit, program, read_stdout, start_attempt, submit_request,
+    SiteFixture, attempt_tag, await_exit, program, read_stdout, script_program, start_attempt,
+    submit_request,
 };
 use cospan_sites::port::ExitCause;
 
@@ -54,4 +55,23 @@ async fn a_script_with_a_login_shell_finds_its_modules() {
         format!("loaded gcc mpi, user {account} of {account}, job known")
     );
     assert_eq!(rest, "solved\n");
+}
+
+/// A newer Slurm gives none of these to a job that exports nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_has_the_home_the_name_and_the_path_of_its_account() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    let text = r#"
+        printenv PATH > /dev/null && srun sh -c 'echo "$(cd && pwd -P) of $USER, $LOGNAME"'
+        cd "$(getent passwd "$(id -u)" | cut -d: -f6)"
+        echo "$(pwd -P) of $(id -un), $(id -un)""#;
+    let request = submit_request(attempt_tag(1), script_program(text));
+    start_attempt(&*site, &request).await;
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
+    let said = read_stdout(&*site, attempt_tag(1)).await;
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");
 }

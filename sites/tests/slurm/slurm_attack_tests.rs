@@ -89,7 +89,7 @@ async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
         std::os::unix::fs::PermissionsExt::from_mode(0o000),
     )
     .unwrap();
-    assert_eq!(site.list_attempts().await, Ok(Vec::new()));
+    assert_eq!(site.queue().list_attempts().await, Ok(Vec::new()));
     assert_eq!(
         (old.exists(), new.exists()),
         (false, true),
@@ -100,7 +100,7 @@ async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
 /// Its end may be told before Slurm has tidied it up.
 async fn remove(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
-    while let Err(error) = site.remove_attempt(tag).await {
+    while let Err(error) = site.queue().remove_attempt(tag).await {
         assert!(started.elapsed() < PATIENCE, "{error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -135,6 +135,7 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         );
         assert!(goes_on, "after {deed:?}: {seen:?}");
         let decided = site
+            .gate()
             .decide_gate(attempt_tag(number), &GateDecision::Void)
             .await;
         assert_eq!(decided, Ok(GateState::Opened), "after {deed:?}");
@@ -143,7 +144,10 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         let stop = work(&fixture, attempt_tag(number)).join("stop");
         if fs::write(&stop, "").is_err() {
             // Its directory is closed: it can be ended all the same.
-            site.cancel(attempt_tag(number), None).await.unwrap();
+            site.queue()
+                .cancel(attempt_tag(number), None)
+                .await
+                .unwrap();
             await_observation(&*site, attempt_tag(number), |seen: &AttemptObservation| {
                 matches!(
                     seen,
@@ -160,7 +164,7 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         }
         remove(&*site, attempt_tag(number)).await;
     }
-    assert_eq!(site.list_attempts().await.unwrap(), []);
+    assert_eq!(site.queue().list_attempts().await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,7 @@ use cospan_sites::contract::{
     SiteFixture, attempt_tag, await_idle, bring_to_gate, script_program, submit_request,
 };
 use cospan_sites::port::{
-    AttemptSubmitRequest, Site, SiteError, SiteReservationCalls, TaggedReservationRequest,
+    AttemptSubmitRequest, Site, SiteError, SiteReservations, TaggedReservationRequest,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -27,13 +27,13 @@ fn reservation(job: u64) -> ReservationTag {
     }
 }
 
-fn granting(site: &dyn Site) -> &dyn SiteReservationCalls {
+fn granting(site: &dyn Site) -> &dyn SiteReservations {
     site.reservations().unwrap()
 }
 
 /// In whole seconds, as Slurm counts.
 async fn clock(site: &dyn Site) -> Timestamp {
-    let now = site.status(&[]).await.unwrap().site_clock.unwrap();
+    let now = site.queue().status(&[]).await.unwrap().site_clock.unwrap();
     Timestamp(now.0.div_ceil(1_000) * 1_000)
 }
 
@@ -59,7 +59,7 @@ fn wanted(
 }
 
 /// Gives it up as soon as no job uses it.
-async fn released(granting: &dyn SiteReservationCalls, tag: ReservationTag) -> bool {
+async fn released(granting: &dyn SiteReservations, tag: ReservationTag) -> bool {
     loop {
         match granting.release(tag).await {
             Err(SiteError::OutcomeUnknown(why)) if why.contains("have not ended") => {
@@ -100,7 +100,14 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     };
     let site = fixture.site();
     let granting = granting(&*site);
-    assert!(site.describe().await.unwrap().capabilities.reservations);
+    assert!(
+        site.monitor()
+            .describe()
+            .await
+            .unwrap()
+            .capabilities
+            .reservations
+    );
     let later = clock(&*site).await + HOUR;
     let exactly = StartWindow::single_start(later);
     let first = wanted(1, 40, exactly, HOUR);
@@ -188,7 +195,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
     assert_eq!(granting.confirm(reservation(1)).await, Ok(true));
     let other = foreign(&fixture, 1, 10);
     let fresh = fixture.reopened();
-    let before = fresh.status(&[]).await.unwrap();
+    let before = fresh.queue().status(&[]).await.unwrap();
     assert_eq!(before.idle.processors, 64, "not yet");
     assert_eq!(
         before.ebbs.first().map(|ebb| ebb.left.processors),
@@ -209,6 +216,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
     assert_eq!(
         fixture
             .reopened()
+            .queue()
             .status(&[])
             .await
             .unwrap()
@@ -221,7 +229,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
         matches!(refused, Err(SiteError::OutcomeUnknown(_))),
         "in use: {refused:?}"
     );
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     assert!(released(granting, reservation(1)).await);
     while state(&fixture, &other) != "RUNNING" {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -285,11 +293,11 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     assert_eq!(fixture.slurm(&words).trim(), "Reservation created: course");
     let site = fixture.site();
     let lane = PartitionAccount::reservation_partition_name("course");
-    let lanes = site.describe().await.unwrap().lanes.unwrap();
+    let lanes = site.monitor().describe().await.unwrap().lanes.unwrap();
     let known = &lanes.partitions[&lane];
     assert_eq!(known.total.processors, 8);
     assert_eq!(known.longest, Some(DurationMs::from_secs(1_800)));
-    let outside = site.status(&[]).await.unwrap();
+    let outside = site.queue().status(&[]).await.unwrap();
     assert_eq!(
         (outside.idle.processors, outside.idle_in[&lane].processors),
         (56, 8)
@@ -304,7 +312,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
         lrm_options: vec!["--reservation=course".into()],
         ..submit_request(attempt_tag(2), script_program("exit 0"))
     };
-    let long = site.submit(&long).await;
+    let long = site.queue().submit(&long).await;
     assert!(
         matches!(&long, Err(SiteError::Unfit(why)) if why.contains("are left")),
         "{long:?}"
@@ -316,14 +324,14 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     };
     bring_to_gate(&*site, &inside).await;
     let status = fixture.reopened();
-    status.describe().await.unwrap();
-    let status = status.status(&[]).await.unwrap();
+    status.monitor().describe().await.unwrap();
+    let status = status.queue().status(&[]).await.unwrap();
     assert_eq!(
         (status.idle.processors, status.idle_in[&lane].processors),
         (0, 2)
     );
     fixture.slurm(&["scancel", &other]);
-    site.cancel(attempt_tag(1), None).await.unwrap();
+    site.queue().cancel(attempt_tag(1), None).await.unwrap();
     while !fixture
         .slurm(&["squeue", "-h", "-t", "all", "-R", "course", "-t", "R,PD,CG"])
         .is_empty()

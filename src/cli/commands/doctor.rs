@@ -329,9 +329,12 @@ fn check_store(context: &CommandContext, located: &LoadedConfigFile) -> DoctorCh
     const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
-    let (path, options) = cospan_server::serve::store_options(config, &data);
-    match cospan_storage::check_openable(&path, &options) {
-        Ok(()) => DoctorCheck::passed(WHAT, format!("{}: a server can open it", path.display())),
+    let place = cospan_server::store_engines::store_place(&config.store, &data);
+    match place.check_openable() {
+        Ok(()) => DoctorCheck::passed(
+            WHAT,
+            format!("{}: a server can open it", place.place_text()),
+        ),
         Err(error) => {
             let remedy = "mend this: until then `cospan serve` does not start";
             DoctorCheck::not_passed(WHAT, error.to_string(), remedy)

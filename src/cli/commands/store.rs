@@ -13,6 +13,7 @@ use crate::cli::interrupt::set_partial_file;
 use crate::cli::print::{format_name_values, print_note};
 use cospan_api::v1::store::StoreReport;
 use cospan_client::Client;
+use cospan_server::store_engines::store_place;
 
 /// Shows the store, or exports it.
 pub(crate) fn run(
@@ -57,7 +58,7 @@ fn offline_error(error: impl std::fmt::Display) -> CliError {
 fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
+    let place = store_place(&located.loaded.config.store, &data);
     let mut input: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
@@ -65,12 +66,11 @@ fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, Cl
             |error: std::io::Error| CliError::file_error("read", file, &error),
         )?))
     };
-    let imported =
-        cospan_storage::import::import_store(&path, &options, &mut input).map_err(offline_error)?;
+    let imported = place.import_store(&mut input).map_err(offline_error)?;
     print_note(&format!(
         "{} records imported into {}; they came from {}, and belong to {} now",
         imported.records,
-        path.display(),
+        place.place_text(),
         imported.exported_from,
         imported.instance
     ));
@@ -86,8 +86,8 @@ fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, Cl
 fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
-    let report = cospan_storage::check::check_store(&path, &options).map_err(offline_error)?;
+    let place = store_place(&located.loaded.config.store, &data);
+    let report = place.check_store().map_err(offline_error)?;
     context
         .out
         .print_text(&format!("{} records are whole\n", report.records))?;
@@ -104,13 +104,11 @@ fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliE
 fn accept_loss(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, options) = cospan_server::serve::store_options(&located.loaded.config, &data);
-    let Some(accepted) =
-        cospan_storage::accept_loss::accept_loss(&path, &options).map_err(offline_error)?
-    else {
+    let place = store_place(&located.loaded.config.store, &data);
+    let Some(accepted) = place.accept_loss().map_err(offline_error)? else {
         print_note(&format!(
             "nothing is missing from the store at {}",
-            path.display()
+            place.place_text()
         ));
         return Ok(CliExitCode::Done);
     };

@@ -15,12 +15,13 @@ use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
+use cospan_api::v1::JobDocument;
 use cospan_api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use cospan_api::v1::reservation::{ReservationDocument, Wanted};
-use cospan_api::v1::{JobDocument, JobFormat};
 use cospan_client::{Client, ClientError, SubmitOptions};
-use cospan_languages::own::mistakes;
-use cospan_languages::sbatch;
+use cospan_languages::job_language::{
+    JobFile, JobFileContext, JobFileMistakes, decode_job_file, language_of,
+};
 use cospan_printing::terminal::table_cell;
 
 /// The origin of a job.
@@ -220,7 +221,7 @@ fn read_jobs(
     let mut origins = Vec::new();
     for file in files {
         let (name, bytes) = read_file(file)?;
-        let text = String::from_utf8(bytes).map_err(|error| {
+        let text = decode_job_file(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..at]
                 .iter()
@@ -232,28 +233,36 @@ fn read_jobs(
                 "save it as UTF-8",
             )
         })?;
-        let is_script = sbatch::is_script(&name, &text);
-        if !arguments.is_empty() && (!is_script || files.len() > 1) {
+        let source = JobFile {
+            shown: &name,
+            name: file
+                .file_name()
+                .and_then(|name| name.to_str())
+                .filter(|name| *name != "-"),
+            text: &text,
+            arguments,
+        };
+        let language = language_of(&source);
+        if !arguments.is_empty() && (!language.takes_arguments() || files.len() > 1) {
             let problem = format!("{name}: arguments after `--` are for a single script");
             return Err(CliError::usage_error(
                 problem,
                 "submit each script with a command of its own",
             ));
         }
-        let parsed = if is_script {
-            vec![read_script(context, file, &name, &text, arguments)?]
-        } else {
-            let format =
-                JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess_format(&text));
-            mistakes::read_collecting_mistakes(&text, format).map_err(|errors| {
-                let mut refused = parse_errors(&name, &errors);
-                if name.ends_with(".sh") {
-                    refused.remedy =
-                        Some("a batch script begins with `#!`, such as #!/bin/sh".into());
-                }
-                refused
-            })?
+        let around = JobFileContext {
+            variable: &|name: &str| std::env::var(name).ok(),
+            default_time: &|names: Option<&str>| {
+                default_time::longest_partition_time(context, names)
+            },
         };
+        let content = language
+            .read_jobs(&source, around)
+            .map_err(|found| mistakes_error(&name, found))?;
+        for (line, told) in &content.notes {
+            print_note(&format!("{name}:{line}: {told}"));
+        }
+        let parsed = content.jobs;
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
         origins.extend((1..=parsed.len()).map(|n| JobOrigin {
             name: match parsed.len() {
@@ -267,38 +276,12 @@ fn read_jobs(
     Ok((jobs, origins))
 }
 
-/// Reads the job of a batch script.
-fn read_script(
-    context: &CommandContext,
-    file: &Path,
-    shown: &str,
-    text: &str,
-    arguments: &[String],
-) -> Result<JobDocument, CliError> {
-    let of_file = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .filter(|name| *name != "-");
-    let script = sbatch::BatchScript {
-        name: of_file.unwrap_or("sbatch"),
-        text,
-        arguments,
-    };
-    let around = sbatch::ScriptContext {
-        variable: &|name: &str| std::env::var(name).ok(),
-        default_time: &|names: Option<&str>| default_time::longest_partition_time(context, names),
-    };
-    let translated = sbatch::translate_script(&script, around).map_err(|error| {
-        let line = error
-            .line
-            .map(|line| format!(":{line}"))
-            .unwrap_or_default();
-        CliError::usage_error(format!("{shown}{line}: {}", error.problem), error.remedy)
-    })?;
-    for (line, told) in &translated.notes {
-        print_note(&format!("{shown}:{line}: {told}"));
+fn mistakes_error(file: &str, found: JobFileMistakes) -> CliError {
+    let refused = parse_errors(file, &found.mistakes);
+    CliError {
+        remedy: found.remedy.or(refused.remedy),
+        ..refused
     }
-    Ok(translated.job)
 }
 
 /// Formats all errors of a file.

@@ -6,13 +6,21 @@ use std::time::Instant;
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
+use crate::directory_store::{DirectoryEngine, io_error};
 use crate::engine_port::{
     BytesVisitor, EngineReader, EngineTransaction, EntryVisitor, StorageEngine, StoreWrites,
 };
-use crate::open::io_error;
 use crate::port::{StoreError, StoreSize};
 
 const FILE: &str = "redb";
+/// redb, as an engine of a directory.
+pub(crate) const ENGINE: DirectoryEngine = DirectoryEngine {
+    name: "redb",
+    files: &[FILE],
+    is_further_file: |_| false,
+    open: |path, cache| Ok(Box::new(RedbEngine::open(path, cache)?)),
+};
+
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("values");
 
 /// An open redb database.
@@ -26,7 +34,7 @@ struct RedbDatabase {
 impl RedbEngine {
     /// Opens or makes the database in a directory, and checks all of its pages: a damaged branch
     /// could hide what a walk over the leaves still shows.
-    pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+    fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let path = path.join(FILE);
         let db = open_database(&path, cache_bytes)
             .map_err(|error| convert_error(&path, "opened", error))?;

@@ -11,12 +11,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::directory_store::{DirectoryEngine, io_error};
 use crate::engine_port::{
     BytesVisitor, EngineReader, EngineTransaction, StorageEngine, StoreWrites,
 };
-use crate::open::io_error;
 use crate::port::StoreError;
 use snapshot::SledDatabase;
+
+/// sled, as an engine of a directory.
+pub(crate) const ENGINE: DirectoryEngine = DirectoryEngine {
+    name: "sled",
+    files: &["db", "conf"],
+    is_further_file: |name| name == "blobs" || name.starts_with("snap."),
+    open: |path, cache| Ok(Box::new(SledEngine::open(path, cache)?)),
+};
 
 /// sled's unit of space on disk. sled puts a page that is larger than a quarter
 /// of this into a file of its own, which it never syncs. A page has at most 17
@@ -32,7 +40,7 @@ pub(crate) struct SledEngine {
 
 impl SledEngine {
     /// Opens or makes the database in a directory.
-    pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+    fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let db = sled::Config::new()
             .path(path)
             .cache_capacity(cache_bytes)

@@ -14,8 +14,8 @@ use cospan_domain::units::{Bytes, DurationUs, Timestamp};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, BatchSystemSilence,
     CopyBlame, CopyRequest, CopyStatus, ExitCause, FileExcerpt, Gate, GateDecision, GateState,
-    InspectedFile, PayloadExit, ReadableFile, Site, SiteAttemptCalls, SiteCapabilities,
-    SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
+    InspectedFile, PayloadExit, ReadableFile, Site, SiteCapabilities, SiteCopies, SiteDescription,
+    SiteError, SiteFiles, SiteMonitor, SiteQueue, SiteStatus, TagLookupAnswer,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -213,7 +213,11 @@ impl Drop for EndlessReading<'_> {
 }
 
 #[async_trait]
-impl SiteAttemptCalls for FakeSite {
+impl SiteQueue for FakeSite {
+    fn is_ours_alone(&self) -> bool {
+        self.lock_state().ours_alone
+    }
+
     async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         if self.lock_state().hanging {
             self.lock_state().hung += 1;
@@ -320,7 +324,7 @@ impl Gate for FakeSite {
 }
 
 #[async_trait]
-impl SiteFileCalls for FakeSite {
+impl SiteFiles for FakeSite {
     async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         let is_endless = self.lock_if_answering()?.endless.contains(place);
         if is_endless {
@@ -332,6 +336,26 @@ impl SiteFileCalls for FakeSite {
         found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
     }
 
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        Ok(self.lock_if_answering()?.store.contains(&digest))
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        let time = self.lock_if_answering()?.delete_time;
+        tokio::time::sleep(time).await;
+        let mut inside = self.lock_if_answering()?;
+        inside.deletions += 1;
+        inside.store.remove(&digest);
+        Ok(())
+    }
+
+    async fn read(&self, _: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
+        Err(SiteError::Refused("it is not read here".into()))
+    }
+}
+
+#[async_trait]
+impl SiteCopies for FakeSite {
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let mut inside = self.lock_if_answering()?;
         inside.start_calls += 1;
@@ -376,39 +400,10 @@ impl SiteFileCalls for FakeSite {
         }
         Ok(())
     }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        Ok(self.lock_if_answering()?.store.contains(&digest))
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        let time = self.lock_if_answering()?.delete_time;
-        tokio::time::sleep(time).await;
-        let mut inside = self.lock_if_answering()?;
-        inside.deletions += 1;
-        inside.store.remove(&digest);
-        Ok(())
-    }
-
-    async fn read(&self, _: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
-        Err(SiteError::Refused("it is not read here".into()))
-    }
 }
 
 #[async_trait]
-impl Site for FakeSite {
-    fn name(&self) -> &SiteName {
-        &self.name
-    }
-
-    fn is_ours_alone(&self) -> bool {
-        self.lock_state().ours_alone
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.lock_state().trouble.map(str::to_owned)
-    }
-
+impl SiteMonitor for FakeSite {
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         let inside = self.lock_if_answering()?;
         if inside.half_silent {
@@ -438,5 +433,35 @@ impl Site for FakeSite {
             Some(None) => std::future::pending().await,
             None => Err(SiteError::OutcomeUnknown("100% packet loss".into())),
         }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.lock_state().trouble.map(str::to_owned)
+    }
+}
+
+impl Site for FakeSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn monitor(&self) -> &dyn SiteMonitor {
+        self
+    }
+
+    fn queue(&self) -> &dyn SiteQueue {
+        self
+    }
+
+    fn gate(&self) -> &dyn Gate {
+        self
+    }
+
+    fn files(&self) -> &dyn SiteFiles {
+        self
+    }
+
+    fn copies(&self) -> &dyn SiteCopies {
+        self
     }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actix::{Actor, System};
+use actix::System;
 use cospan_domain::catalogue::file_state::{CatalogueEntry, FileRecord};
 use cospan_domain::content::Content;
+use cospan_domain::deduction::LeakedDeduction;
 use cospan_domain::ids::{
     Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
     SiteName,
@@ -22,7 +23,6 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
-use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
@@ -31,18 +31,18 @@ use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::record::RecordLoader;
 use prometheus::Registry;
 
-use super::{CopyKey, DataManager, TransferActor, blank_copy_record};
-use crate::actor_context::{SharedState, SharedStateParts};
-use crate::actor_registry::{ActorDirectory, DirtyFlag, LookAgain, RegisteredActor};
+use super::CopyKey;
 use crate::actor_settings::{ActorSettings, StagingLimits};
-use crate::catalogue::InformationActor;
+use crate::api::ControlPlane;
 use crate::clock::RuntimeClock;
-use crate::journal::{AppendChange, JournalActor, JournalChange, view_of_records};
+use crate::committed::JournalChange;
+use crate::context::SharedState;
+use crate::deductions::DeductionHolder;
+use crate::journal::{AppendChange, view_of_records};
 use crate::metrics::ControlPlaneMetrics;
 use crate::notifier::tests::FakeNoticeSender;
-use crate::site::ClusterActor;
-use crate::supervision::{ActorBuilder, ActorId, Escalation, LifeGuard, Supervisor};
-use crate::wiring::{self, report_channel};
+use crate::supervision::{ActorBuilder, ActorId, ActorKind, Escalation, LifeGuard};
+use crate::wiring::{self, ActorWorkshop, ControlPlaneParts, report_channel};
 pub(crate) use memory_site::FakeSite;
 
 /// Runs a test in its own system, under a clock that jumps from timer to timer.
@@ -87,54 +87,15 @@ pub(crate) fn content(seed: u8) -> Content {
 }
 
 /// Builds the actors that move files; the others have no part in this world.
-struct TransferActorBuilder(Arc<SharedState>);
-
-fn start_and_enter<K, A>(
-    directory: &ActorDirectory<K, A>,
-    key: K,
-    make: impl FnOnce(DirtyFlag) -> A,
-) where
-    K: Ord + Clone,
-    A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
-{
-    let dirty = DirtyFlag::default();
-    directory.register_actor(
-        key,
-        RegisteredActor::new(make(dirty.clone()).start(), dirty),
-    );
-}
+struct TransferActorBuilder(Arc<ActorWorkshop>);
 
 impl ActorBuilder for TransferActorBuilder {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
-        let shared = self.0.clone();
-        let actors = &self.0.actors;
-        match id {
-            ActorId::Information => {
-                start_and_enter(&actors.information, (), |dirty| {
-                    InformationActor::new(shared, dirty, guard)
-                });
-            }
-            ActorId::DataManager => {
-                start_and_enter(&actors.data_manager, (), |dirty| {
-                    DataManager::new(shared, dirty, guard)
-                });
-            }
-            ActorId::Cluster(name) => {
-                let site = shared.sites[name].clone();
-                let record = Arc::new(SiteRecord::new(name.clone()));
-                start_and_enter(&actors.clusters, name.clone(), |dirty| {
-                    ClusterActor::new(shared, site, record, dirty, guard)
-                });
-            }
-            ActorId::Transfer(digest, at) => {
-                let key = (*digest, at.clone());
-                let view = shared.view.load();
-                let blank = blank_copy_record(&view, &key).expect("known content");
-                let record = view.copies.get(&key).cloned();
-                start_and_enter(&actors.transfers, key.clone(), |dirty| {
-                    TransferActor::new(shared, key, record, blank, dirty, guard)
-                });
-            }
+        match id.kind() {
+            ActorKind::Information
+            | ActorKind::DataManager
+            | ActorKind::Cluster
+            | ActorKind::Transfer => self.0.build_actor(id, guard),
             _ => guard.disarm(),
         }
     }
@@ -147,6 +108,7 @@ impl ActorBuilder for TransferActorBuilder {
 /// Everything.
 pub(crate) struct MemoryWorld {
     pub(crate) shared: Arc<SharedState>,
+    pub(crate) workshop: Arc<ActorWorkshop>,
     pub(crate) sites: FakeSites,
     pub(crate) letters: Arc<FakeNoticeSender>,
     /// Why the process would have ended.
@@ -186,9 +148,7 @@ impl MemoryWorld {
         let mut settings = test_settings(sites.keys());
         change(&mut settings);
         Self::start_world(sites, settings, disk, now, |parts, reports| {
-            wiring::start_control_plane(parts, Vec::new(), reports)
-                .shared()
-                .clone()
+            wiring::start_all(parts, Vec::new(), reports)
         })
     }
 
@@ -215,22 +175,15 @@ impl MemoryWorld {
     ) -> Self {
         Self::start_world(sites, settings, disk, now, |parts, reports| {
             let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
-            let shared = Arc::new(SharedState::new(parts));
-            let workshop = Box::new(TransferActorBuilder(shared.clone()));
-            let clock = shared.clock.clone();
-            let chance = shared.chance.clone();
-            let supervisor =
-                Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
-            let _ = shared.supervisor.set(supervisor.clone());
-            let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
-            let journal = JournalActor::new(shared.clone(), shared.store.clone(), reports, guard);
-            let _ = shared.journal.set(journal.start());
+            let workshop = Arc::new(ActorWorkshop::new(parts));
+            workshop.start_journal(Box::new(TransferActorBuilder(workshop.clone())), reports);
+            let shared = &workshop.shared;
             names
                 .into_iter()
                 .for_each(|site| shared.start_actor(ActorId::Cluster(site)));
             shared.start_actor(ActorId::Information);
             shared.start_actor(ActorId::DataManager);
-            shared
+            workshop
         })
     }
 
@@ -239,7 +192,7 @@ impl MemoryWorld {
         settings: ActorSettings,
         disk: MemoryDisk,
         now: Timestamp,
-        start: impl FnOnce(SharedStateParts, JournalReportReceiver) -> Arc<SharedState>,
+        start: impl FnOnce(ControlPlaneParts, JournalReportReceiver) -> Arc<ActorWorkshop>,
     ) -> Self {
         let (sink, reports) = report_channel();
         let mut loader = RecordLoader::default();
@@ -252,7 +205,7 @@ impl MemoryWorld {
         let letters = Arc::new(FakeNoticeSender::default());
         let fatal = Arc::<Mutex<Vec<String>>>::default();
         let problems = fatal.clone();
-        let parts = SharedStateParts {
+        let parts = ControlPlaneParts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
             settings,
@@ -270,8 +223,10 @@ impl MemoryWorld {
             // An earlier one is told that it lost the store.
             on_fatal: Box::new(move |problem| problems.lock().expect("whole").push(problem.into())),
         };
+        let workshop = start(parts, reports);
         Self {
-            shared: start(parts, reports),
+            shared: workshop.shared.clone(),
+            workshop,
             sites,
             letters,
             fatal,
@@ -290,21 +245,38 @@ impl MemoryWorld {
     pub(crate) async fn restart_with_all_actors(self) -> Self {
         let (sites, settings, disk, now) = self.stop_world().await;
         Self::start_world(sites, settings, disk, now, |parts, reports| {
-            wiring::start_control_plane(parts, Vec::new(), reports)
-                .shared()
-                .clone()
+            wiring::start_all(parts, Vec::new(), reports)
         })
     }
 
     async fn stop_world(self) -> (FakeSites, ActorSettings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
-            self.shared.actors.clusters.remove_actor(site);
+            self.shared
+                .actors
+                .remove_actor(&ActorId::Cluster(site.clone()));
         }
         self.settle().await;
         let now = self.shared.clock.now();
         let settings = ActorSettings::clone(&self.shared.settings);
         (self.sites, settings, self.disk, now)
+    }
+
+    /// The control plane as its edge holds it.
+    pub(crate) fn control_plane(&self) -> ControlPlane {
+        self.workshop.control_plane()
+    }
+
+    /// A life of an actor that makes plans.
+    pub(crate) fn deduction_holder(&self) -> DeductionHolder {
+        DeductionHolder::new(self.shared.deductions.clone(), self.shared.view.clone())
+    }
+
+    /// What is deducted from sites and owned by no job.
+    pub(crate) fn deduction_leaks(&self) -> Vec<LeakedDeduction> {
+        let now = self.shared.clock.now();
+        let view = self.shared.view.load();
+        self.shared.deductions.find_leaks(&view, now)
     }
 
     /// Lets everything that can happen at this instant happen.

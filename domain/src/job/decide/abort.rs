@@ -11,7 +11,6 @@ use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AbortCause, AbortConsequence, AttemptEnding, Job, JobPhase, SiteCharge,
 };
-use crate::planted_bugs::{PlantedBug, is_planted};
 
 /// Incidents in a row after which a job is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
@@ -163,7 +162,6 @@ pub(super) fn cancel_job(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(
         } => {
             return Err(JobRejection::AlreadySo);
         }
-        JobPhase::Aborting { .. } if is_planted(PlantedBug::ForgetCancel) => {}
         JobPhase::Aborting { .. } => {
             draft.emit(JobEventKind::AbortRedirected {
                 then: AbortConsequence::Cancel { by },

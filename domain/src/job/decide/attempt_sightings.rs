@@ -10,7 +10,6 @@ use crate::job::job_due::overdue_at;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, Job, JobPhase};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Returns true if a sighting could change the job: most repeat what its record says already.
@@ -221,9 +220,6 @@ fn handle_failed_payload(
         attempt,
         AttemptEnding::Failed(detail.clone()),
     ));
-    if is_planted(PlantedBug::ChargeForTheJob) {
-        abort::charge_component_site(draft, index, detail.clone());
-    }
     abort::abort_round(
         draft,
         AbortCause::Application {

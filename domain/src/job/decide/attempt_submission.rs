@@ -8,7 +8,6 @@ use crate::job::decide::{abort, decide_claims};
 use crate::job::job_command::{JobRejection, SubmissionAnswer};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// Absences that make a submission certainly not there.
@@ -36,7 +35,7 @@ pub(super) fn recover_attempts(
 ) -> Result<(), JobRejection> {
     for index in draft.component_indexes() {
         let component = &draft.job.components[index.0 as usize];
-        if component.run.is_confirmed_ready() && !is_planted(PlantedBug::OpenStale) {
+        if component.run.is_confirmed_ready() {
             draft.emit(JobEventKind::ReadinessDoubted { component: index });
         }
         let component = &draft.job.components[index.0 as usize];
@@ -197,7 +196,7 @@ pub(super) fn apply_lookup_answer(
         });
         return Ok(());
     }
-    let counts = asked_at >= settled_at || is_planted(PlantedBug::TrustEarlyAbsence);
+    let counts = asked_at >= settled_at;
     if !(counts && absences + 1 >= ABSENCES) {
         let soon = draft.now + draft.parameters.look_up_interval;
         let look_at = if counts {

@@ -10,7 +10,6 @@ use crate::job::decide::{abort, decide_restarts, queued_at_site, round_progress}
 use crate::job::job_command::{InputState, JobRejection, JobSurroundings};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, JobPhase};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Performs a claiming try, if it is still due after the state of others was applied.
@@ -153,10 +152,6 @@ pub(super) fn lose_claim(
             }
         }
     }
-    let over = over.or_else(|| {
-        (next.is_some() && is_planted(PlantedBug::MoveUnended))
-            .then(|| AttemptEnding::NeverRan(detail.clone()))
-    });
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
         draft.emit(JobEventKind::AttemptEnded {

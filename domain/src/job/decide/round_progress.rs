@@ -15,7 +15,6 @@ use crate::job::job_state::{
     JobReservations,
 };
 use crate::job::spec::{OutputDestination, UnreachableAction};
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
@@ -139,8 +138,7 @@ fn postpone_claim(draft: &mut DecisionDraft<'_>, start_estimate: Timestamp) {
 
 /// Returns how long a job waits for a silent site, once its payload may have begun there.
 fn silent_site_patience(draft: &DecisionDraft<'_>, component: &Component) -> Option<DurationMs> {
-    let runs = matches!(component.run, AttemptState::Running { .. })
-        && !is_planted(PlantedBug::LeaveRestarted);
+    let runs = matches!(component.run, AttemptState::Running { .. });
     let unopened = !runs
         && !matches!(
             component.run,
@@ -150,7 +148,7 @@ fn silent_site_patience(draft: &DecisionDraft<'_>, component: &Component) -> Opt
     let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
     let restarts = alone && component.restart.is_some();
     let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
-    if not_begun || is_planted(PlantedBug::AbandonEarly) {
+    if not_begun {
         return Some(DurationMs::ZERO);
     }
     match draft.job.spec.on_unreachable {
@@ -289,23 +287,13 @@ fn step_phase(draft: &mut DecisionDraft<'_>) {
 }
 
 fn step_claiming(draft: &mut DecisionDraft<'_>, since: Timestamp) {
-    let early = is_planted(PlantedBug::GoEarly)
-        && draft
-            .job
-            .components
-            .iter()
-            .any(|c| c.run.is_confirmed_ready() && !c.given_back);
-    let all = early
-        || draft.job.common_start_components().all(|(_, c)| {
-            (c.run.is_confirmed_ready() && !c.given_back)
-                || (is_planted(PlantedBug::GoPartial) && matches!(c.run, AttemptState::Idle))
-        });
+    let all = draft
+        .job
+        .common_start_components()
+        .all(|(_, c)| c.run.is_confirmed_ready() && !c.given_back);
     let early_for = draft.job.reserved_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
-    if all
-        && (draft.job.inputs_here || is_planted(PlantedBug::GoWithoutInput))
-        && early_for == DurationMs::ZERO
-    {
+    if all && draft.job.inputs_here && early_for == DurationMs::ZERO {
         let start_at = draft.now + common_start_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(JobEventKind::GoDecided { start_at, start_by });
@@ -336,12 +324,10 @@ fn common_start_lead(draft: &DecisionDraft<'_>) -> DurationMs {
 }
 
 fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
-    let early =
-        is_planted(PlantedBug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
     let missing = draft
         .job
         .common_start_components()
-        .find(|(_, c)| !early && !c.run.has_begun());
+        .find(|(_, c)| !c.run.has_begun());
     let missing = missing.map(|(index, _)| index);
     match missing {
         None => match common_start::find_late_component(draft) {
@@ -376,10 +362,9 @@ fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut DecisionDraft<'_>) {
     decide_restarts::step_restarts(draft);
-    let any = is_planted(PlantedBug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
     let all = draft.job.components.iter().all(has_succeeded);
     // A component that was restarted alone may still owe a charge to its site.
-    if any || (all && !draft.job.has_unrecorded_charges()) {
+    if all && !draft.job.has_unrecorded_charges() {
         draft.emit(JobEventKind::PayloadsSucceeded);
     }
 }

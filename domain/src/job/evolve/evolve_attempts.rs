@@ -7,7 +7,6 @@ use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AttemptEnding, AttemptState, BegunAttempt, Component, Job, SiteQueueWait,
 };
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::{DurationMs, Timestamp};
 
 /// An attempt that ran for so long shows that sites can run the job, however it ended.
@@ -191,9 +190,7 @@ fn end_attempt(
     {
         return;
     }
-    if !is_planted(PlantedBug::ForgetWaste) {
-        count_waste_of_component(job, index, at);
-    }
+    count_waste_of_component(job, index, at);
     let run = &job.components[index.0 as usize].run;
     if matches!(run, AttemptState::Running { since, .. } if at.since(*since) >= HELD) {
         job.setbacks.incidents = 0;

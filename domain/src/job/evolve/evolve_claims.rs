@@ -3,9 +3,8 @@
 use super::{change_component, evolve_restarts, moved_bytes, renew_attempt};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AttemptState, Job, JobPhase};
+use crate::job::job_state::{Job, JobPhase};
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
@@ -49,13 +48,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             job.next_claim = Some(*next_claim);
         }
         JobEventKind::ClaimGivenBack { component } => {
-            change_component(job, *component, |c| {
-                if is_planted(PlantedBug::FreeUnended) {
-                    c.run = AttemptState::Idle
-                } else {
-                    c.given_back = true
-                }
-            });
+            change_component(job, *component, |c| c.given_back = true);
         }
         JobEventKind::StartDeferred {
             component,

@@ -7,7 +7,6 @@ use crate::job::job_state::{
     AbortCause, AttemptState, Component, ComponentRestart, Job, RestartStep,
 };
 use crate::placed::Placement;
-use crate::planted_bugs::{PlantedBug, is_planted};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
@@ -91,7 +90,7 @@ fn place_component(job: &mut Job, index: ComponentIndex, placement: &Placement, 
     change_component(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
-            restart.step = if placement.sources.is_empty() || is_planted(PlantedBug::RestartUnfed) {
+            restart.step = if placement.sources.is_empty() {
                 RestartStep::Staged
             } else {
                 RestartStep::Staging

@@ -21,3 +21,9 @@ policies! {
     connected: ConnectedClusterMinimization, ConnectedFlexibleClusterMinimization;
     multiple_resources: MultipleResources;
 }
+
+/// The policy that is used if none is configured.
+pub const DEFAULT_POLICY: &str = WorstFit::NAME;
+
+/// The policy for flexible requests that is used if none is configured.
+pub const DEFAULT_FLEXIBLE_POLICY: &str = FlexibleClusterMinimization::NAME;

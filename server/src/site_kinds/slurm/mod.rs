@@ -11,7 +11,7 @@ use cospan_domain::acquisition::PartitionOptionPrefixes;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::CommandExecutor;
 use cospan_sites::exec::child::ChildProcessExecutor;
-use cospan_sites::files::SiteFiles;
+use cospan_sites::files::RootedFiles;
 use cospan_sites::port::SiteError;
 use cospan_sites::slurm_site::{LANES, SELDOM, SlurmSite, SlurmSiteConfig};
 use cospan_sites::wrapper::parameters::SlowPollTiming;
@@ -73,7 +73,7 @@ impl SiteKindAdapter for SlurmKind {
         inputs: &SiteInputs<'_>,
         section: &Section,
         exec: Arc<dyn CommandExecutor>,
-    ) -> Result<Arc<dyn SiteFiles>, SiteError> {
+    ) -> Result<Arc<dyn RootedFiles>, SiteError> {
         let slurm = slurm_config(section, section.root.clone(), inputs.agent.clone());
         SlurmSite::remote_source_files(&slurm, exec)
     }
