@@ -11,6 +11,7 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::placed::Placement;
 use cospan_domain::site::site_state::{Breaker, OperatorSettings, SiteRecord};
 use cospan_domain::transfer::copy_state::CopyRecord;
+use cospan_domain::transfer::file_place::FilePlace;
 
 use super::transcript::time_of_scene;
 
@@ -221,7 +222,7 @@ fn describe_operator(operator: &OperatorSettings) -> String {
 }
 
 /// Names a content of a script's file, which is made of the file's number.
-fn content_name(digest: Digest) -> String {
+pub(super) fn content_name(digest: Digest) -> String {
     let first = digest.0[0];
     let hex: String = digest.0[..3]
         .iter()
@@ -254,7 +255,13 @@ pub(super) fn describe_file(file: &FileRecord) -> String {
         return "stands for nothing".to_owned();
     };
     let replicas = entry.replicas.iter();
-    let replicas: Vec<_> = replicas.map(|(site, _)| site.to_string()).collect();
+    let replicas: Vec<_> = replicas
+        .map(|(site, place)| match place {
+            FilePlace::User(path) => format!("{site} {path}"),
+            FilePlace::Store(_) => format!("{site} store"),
+            FilePlace::Output(tag, path) => format!("{site} job {} {path}", tag.job),
+        })
+        .collect();
     format!(
         "{} at [{}]",
         content_name(entry.content.digest),

@@ -22,7 +22,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::control_plane_run::{RunEnd, RunPlan};
 use cospan_simulator::kill_switch::KillPoint;
 
-use self::script_player::ScriptPlayer;
+use self::script_player::{ScriptPlayer, WRONG};
 use self::script_setup::ScriptSetup;
 use self::script_words::ScriptWords;
 pub(super) use self::transcript::SceneTranscript;
@@ -36,7 +36,7 @@ const TITLE: &str = "== ";
 /// Plays all scenes of a file, and returns its text with the transcripts as they are now.
 ///
 /// # Errors
-/// A line of a script is not understood, or cannot be played.
+/// A line of a script is not understood, or cannot be played, or something is in disorder.
 pub(super) fn play_file(text: &str) -> Result<String> {
     let lines: Vec<&str> = text
         .lines()
@@ -60,6 +60,10 @@ pub(super) fn play_file(text: &str) -> Result<String> {
                 written.push('\n');
             }
         }
+    }
+    let mut wrong = written.lines().filter(|line| line.contains(WRONG));
+    if let Some(line) = wrong.next() {
+        anyhow::bail!("{line}");
     }
     Ok(written)
 }

@@ -22,6 +22,8 @@ use super::shown_facts::show_facts;
 use super::transcript::SceneTranscript;
 use super::world_events::read_world_event;
 
+/// Begins a line about something that must never be.
+pub(super) const WRONG: &str = "WRONG: ";
 /// The longest wait for anything.
 const LONGEST: DurationMs = DurationMs::from_secs(2 * 86_400);
 
@@ -32,12 +34,15 @@ pub(super) struct ScriptPlayer {
 }
 
 impl ScriptPlayer {
-    /// Begins a run: what happened before counts, but before the first.
+    /// Begins a run. What happened until now counts, but for the registration of files in the first.
     pub(super) fn begin(&self, first: bool) {
         self.transcript.begin_run();
         self.scene.write_to(&self.transcript);
         if first {
-            self.take_lines();
+            self.transcript.keep_actors();
+        } else {
+            let epoch = self.scene.plane_run.plane.epoch();
+            self.tell(&format!("its epoch is {epoch}"));
         }
     }
 
@@ -45,7 +50,7 @@ impl ScriptPlayer {
     pub(super) fn take_lines(&self) -> Vec<String> {
         self.transcript.catch_up();
         for problem in self.scene.problems_found() {
-            self.tell(&format!("WRONG: {problem}"));
+            self.tell(&format!("{WRONG}{problem}"));
         }
         self.transcript.take_lines()
     }
@@ -54,7 +59,7 @@ impl ScriptPlayer {
     pub(super) async fn check_rest(&self) {
         check_at_rest(&self.scene).await;
         for text in self.scene.plane_run.call_faults.unwanted_messages() {
-            self.tell(&format!("WRONG: {text}"));
+            self.tell(&format!("{WRONG}{text}"));
         }
     }
 
@@ -86,6 +91,7 @@ impl ScriptPlayer {
             "stop" if words.take("for") => stop_plane(words.read_time()?),
             "site" => self.plan_world_event(words)?,
             "panic" => self.make_actors_panic(&mut words)?,
+            "check" if words.take("that all is in order") => check_at_rest(&self.scene).await,
             "calls" if words.take("go well") => self.scene.plane_run.call_faults.stop_faults(),
             "show" => {
                 for fact in show_facts(&self.scene, words).await? {
@@ -148,10 +154,9 @@ impl ScriptPlayer {
         for job in read_submissions(words)? {
             match self.scene.plane_run.plane.preview_job(&key, job) {
                 Ok(explained) => {
-                    let class = explained.class.map(|shown| (shown.class, shown.given));
-                    self.tell(&format!(
-                        "= accepted, priority and whether given: {class:?}"
-                    ));
+                    let class = explained.class.context("it has no priority")?;
+                    let named = if class.given { "given" } else { "named" };
+                    self.tell(&format!("= acceptable with {named} priority {}", class.class));
                 }
                 Err(refusal) => self.tell(&format!("= refused: {refusal}")),
             }
@@ -191,7 +196,8 @@ impl ScriptPlayer {
 
 fn submitted_text(job: &SubmittedJob) -> String {
     let again = if job.repeated { " as before" } else { "" };
-    format!("job {}{again}", job.id)
+    let group = job.group.map(|group| format!(" of sweep {group}"));
+    format!("job {}{again}{}", job.id, group.unwrap_or_default())
 }
 
 fn outcome_text(outcome: &JobCommandOutcome) -> String {

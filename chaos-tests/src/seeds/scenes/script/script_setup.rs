@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use cospan_actors::actor_settings::{ActorSettings, StagingLimits};
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{SiteName, TargetName};
 use cospan_domain::queue::JobClassRule;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 use cospan_simulator::fault_kinds::FaultKind;
@@ -165,10 +165,16 @@ pub(super) fn read_bandwidth(words: &mut ScriptWords<'_>) -> Result<BitsPerSecon
 
 fn set_target(settings: &mut ActorSettings, words: &mut ScriptWords<'_>) -> Result<()> {
     for name in words.read_list::<String>() {
-        let address = format!("mail:{name}").into();
-        settings.targets.insert(name.parse()?, address);
+        let name = name.parse()?;
+        let address = target_address(&name).into();
+        settings.targets.insert(name, address);
     }
     Ok(())
+}
+
+/// Returns where messages for a target go.
+pub(super) fn target_address(name: &TargetName) -> String {
+    format!("mail:{name}")
 }
 
 /// Reads `budget 3MB replicas 1MB`.

@@ -1,6 +1,10 @@
 //! What a script asks to be shown: what users and operators would see.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
+use cospan_actors::coallocator::StartEstimate;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::transfer::unlisted_copy_sites;
 use cospan_domain::ids::{Digest, JobId, SiteName};
@@ -9,6 +13,7 @@ use prometheus::core::Collector;
 use super::super::super::counters::shown_states;
 use super::super::stage::StagedScene;
 use super::change_texts::describe_file;
+use super::script_setup::target_address;
 use super::script_words::ScriptWords;
 use super::transcript::time_of_scene;
 
@@ -39,6 +44,7 @@ pub(super) async fn show_facts(
             })]
         }
         "names" => show_names(scene),
+        "messages" => show_messages(scene),
         "counts" => {
             let mut lines = Vec::new();
             while let Some(name) = words.next() {
@@ -54,20 +60,33 @@ pub(super) async fn show_facts(
 
 async fn show_job(scene: &StagedScene, id: JobId) -> Result<Vec<String>> {
     let plane = &scene.plane_run.plane;
+    let owner = plane.job_owner(id).map(|key| key.to_string());
+    let owner = owner.unwrap_or("nobody".to_owned());
     let Ok(job) = scene.job_record(id) else {
-        return Ok(vec![format!("job {id} is gone")]);
+        return Ok(vec![format!("job {id} of {owner} is gone")]);
     };
     let explained = plane.explain_job(&job);
-    let owner = plane.job_owner(id).map(|key| key.to_string());
     let mut lines = vec![format!(
-        "job {id} of {} is {}, priority {}, waits for {:?}",
-        owner.unwrap_or_default(),
+        "job {id} of {owner} is {}, priority {}, waits for {:?}",
         job.phase.kind().as_str(),
         job.priority,
         explained.wait
     )];
     if let Some(at) = explained.next_claim {
         lines.push(format!("it is claimed at {}", time_of_scene(at)));
+    }
+    match explained.estimate {
+        StartEstimate::Within { from, until, basis } => {
+            let from = time_of_scene(from);
+            let until = time_of_scene(until);
+            lines.push(format!("it may start from {from} to {until}: {basis}"));
+        }
+        StartEstimate::Unknown(why) => lines.push(format!("nobody knows when it starts: {why}")),
+        StartEstimate::None => {}
+    }
+    if job.spec.priority != job.priority {
+        let promoted = if job.promoted { ", and rose" } else { "" };
+        lines.push(format!("it began as {}{promoted}", job.spec.priority));
     }
     if let Some(by) = &job.frozen_by {
         lines.push(format!("it was frozen by {by}"));
@@ -141,7 +160,39 @@ fn show_names(scene: &StagedScene) -> Vec<String> {
         };
         format!("{}: {}{copies}", file.name, describe_file(file))
     });
-    shown.collect()
+    or_nothing(shown.collect(), "no names")
+}
+
+/// Lists the messages that arrived, about sites and about the ends of jobs.
+fn show_messages(scene: &StagedScene) -> Vec<String> {
+    let faults = &scene.plane_run.call_faults;
+    let mut lines = BTreeSet::new();
+    for (_, change) in scene.changes() {
+        let JournalChange::Site { new, .. } = &*change else {
+            continue;
+        };
+        for owed in &new.owed {
+            if let Some(at) = faults.arrived_at(&new.site, owed.id) {
+                let at = time_of_scene(at);
+                lines.insert(format!("message \"{}\" arrived at {at}", owed.text));
+            }
+        }
+    }
+    for job in scene.plane_run.plane.view().jobs.values() {
+        for target in &job.spec.run.notify {
+            if faults.was_end_delivered(job.id, &target_address(target)) {
+                lines.insert(format!("{target} heard of the end of job {}", job.id));
+            }
+        }
+    }
+    or_nothing(lines.into_iter().collect(), "no message arrived")
+}
+
+fn or_nothing(lines: Vec<String>, nothing: &str) -> Vec<String> {
+    if lines.is_empty() {
+        return vec![nothing.to_owned()];
+    }
+    lines
 }
 
 /// Lists the values of a metric that are not 0, by their labels.
@@ -170,18 +221,14 @@ fn show_counts(metrics: &ControlPlaneMetrics, name: &str) -> Result<Vec<String>>
         let histogram = metric.get_histogram().get_sample_count();
         let value = metric.get_counter().get_value() + metric.get_gauge().get_value();
         let value = value + histogram as f64;
-        let labels: Vec<&str> = metric
-            .get_label()
-            .iter()
-            .map(|label| label.value())
+        let labels = metric.get_label().iter();
+        let labels: Vec<String> = labels
+            .map(|label| format!(" {}={}", label.name(), label.value()))
             .collect();
         if value != 0.0 {
-            lines.push(format!("{name} {} {value}", labels.join(" ")).replace("  ", " "));
+            lines.push(format!("{name}{} {value}", labels.concat()));
         }
     }
-    if lines.is_empty() {
-        lines.push(format!("{name} 0"));
-    }
     lines.sort();
-    Ok(lines)
+    Ok(or_nothing(lines, &format!("{name} 0")))
 }

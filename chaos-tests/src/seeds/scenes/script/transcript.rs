@@ -1,19 +1,22 @@
 //! What happens on a stage, in the order in which it does, a line each.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use cospan_actors::journal::JournalChange;
+use cospan_actors::supervision::ActorId;
 use cospan_domain::units::Timestamp;
 use cospan_simulator::actor_lives::RecordedActorEvent;
 use cospan_simulator::control_plane_run::SimEnvironment;
 use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 use super::super::stage::BEGINS;
-use super::change_texts::describe_change;
+use super::change_texts::{content_name, describe_change};
 
 /// So many equal lines at equal intervals are written as one.
 const LEAST_REGULAR: usize = 4;
+/// Begins a line about an actor.
+const ACTOR: &str = "actor ";
 
 /// Something that happened: to whom, or to what, and what it was.
 struct ToldLine {
@@ -34,8 +37,8 @@ struct TranscriptState {
     calls: usize,
     deeds: usize,
     lived: usize,
-    /// Deaths so far by actor: only those are shown that are built after a death.
-    died: BTreeMap<String, usize>,
+    /// Actors that died: only those are shown when they are built.
+    died: BTreeSet<String>,
 }
 
 impl SceneTranscript {
@@ -52,7 +55,16 @@ impl SceneTranscript {
 
     /// Reads the lives of actors of a new run from the start.
     pub(super) fn begin_run(&self) {
-        self.state.borrow_mut().lived = 0;
+        let mut state = self.state.borrow_mut();
+        state.lived = 0;
+        state.died.clear();
+    }
+
+    /// Drops all lines so far but those about actors.
+    pub(super) fn keep_actors(&self) {
+        self.catch_up();
+        let lines = &mut self.state.borrow_mut().lines;
+        lines.retain(|line| line.text.starts_with(ACTOR));
     }
 
     /// Takes all lines as they are written: calls at equal intervals are one line, and so is what
@@ -138,7 +150,8 @@ impl SceneTranscript {
 fn count_regular(lines: &[ToldLine]) -> usize {
     let same = lines.iter().take_while(|line| line.text == lines[0].text);
     let times: Vec<Timestamp> = same.map(|line| line.at).collect();
-    let Some(every) = times.get(1).map(|second| second.since(times[0])) else {
+    let every = times.get(1).map(|second| second.since(times[0]));
+    let Some(every) = every.filter(|every| every.0 > 0) else {
         return 1;
     };
     let steps = times.windows(2).map(|two| two[1].since(two[0]));
@@ -185,23 +198,34 @@ fn describe_deed(entry: &WorldLedgerEntry) -> Option<(Timestamp, String)> {
 
 fn describe_actor(
     event: &RecordedActorEvent,
-    died: &mut BTreeMap<String, usize>,
+    died: &mut BTreeSet<String>,
 ) -> Option<String> {
     match event {
         RecordedActorEvent::Died(id) => {
-            *died.entry(id.to_string()).or_default() += 1;
-            Some(format!("actor {id} dies"))
+            let actor = actor_name(id);
+            died.insert(actor.clone());
+            Some(format!("{ACTOR}{actor} dies"))
         }
-        RecordedActorEvent::Built(id, _) if died.contains_key(&id.to_string()) => {
-            Some(format!("actor {id} is built anew"))
+        RecordedActorEvent::Built(id, _) => {
+            let actor = actor_name(id);
+            died.contains(&actor)
+                .then(|| format!("{ACTOR}{actor} is built anew"))
         }
-        RecordedActorEvent::Judged(id, verdict) => {
-            Some(format!("actor {id} died too often: {verdict:?}"))
-        }
+        RecordedActorEvent::Judged(id, verdict) => Some(format!(
+            "{ACTOR}{} died too often: {verdict:?}",
+            actor_name(id)
+        )),
         RecordedActorEvent::Fatal(why) => Some(format!("the control plane gives up: {why}")),
         RecordedActorEvent::DiskFailed => Some("the disk fails".to_owned()),
-        RecordedActorEvent::Built(..)
-        | RecordedActorEvent::Planted(_)
-        | RecordedActorEvent::Stalled(..) => None,
+        RecordedActorEvent::Planted(_) | RecordedActorEvent::Stalled(..) => None,
+    }
+}
+
+fn actor_name(id: &ActorId) -> String {
+    match id {
+        ActorId::Transfer(digest, site) => {
+            format!("transfer of {} to {site}", content_name(*digest))
+        }
+        other => other.to_string(),
     }
 }
