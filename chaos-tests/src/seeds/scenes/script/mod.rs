@@ -1,5 +1,5 @@
 //! Scenes as texts: a script in plain words, and below each of its lines what happened then. The
-//! folder `chaos-tests/scenes` has them, and says how they are written.
+//! folder `chaos-tests/scenes` has them, and the book's chapter on testing says how they are written.
 
 mod change_texts;
 mod conditions;
