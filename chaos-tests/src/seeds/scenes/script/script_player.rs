@@ -156,7 +156,10 @@ impl ScriptPlayer {
                 Ok(explained) => {
                     let class = explained.class.context("it has no priority")?;
                     let named = if class.given { "given" } else { "named" };
-                    self.tell(&format!("= acceptable with {named} priority {}", class.class));
+                    self.tell(&format!(
+                        "= acceptable with {named} priority {}",
+                        class.class
+                    ));
                 }
                 Err(refusal) => self.tell(&format!("= refused: {refusal}")),
             }

@@ -196,10 +196,7 @@ fn describe_deed(entry: &WorldLedgerEntry) -> Option<(Timestamp, String)> {
     Some((entry.at, text))
 }
 
-fn describe_actor(
-    event: &RecordedActorEvent,
-    died: &mut BTreeSet<String>,
-) -> Option<String> {
+fn describe_actor(event: &RecordedActorEvent, died: &mut BTreeSet<String>) -> Option<String> {
     match event {
         RecordedActorEvent::Died(id) => {
             let actor = actor_name(id);
