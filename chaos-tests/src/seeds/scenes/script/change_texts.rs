@@ -92,7 +92,7 @@ fn event_detail(event: &JobEventKind) -> String {
         JobEventKind::JobPlaced { placements, .. } => list_sites(placements),
         JobEventKind::ReservationSought { placements, .. } => placements
             .iter()
-            .map(|placements| list_sites(placements))
+            .map(list_sites)
             .collect::<Vec<_>>()
             .join(" or "),
         JobEventKind::ComponentMoved { placement, .. } => list_sites([placement]),

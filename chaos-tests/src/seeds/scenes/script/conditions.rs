@@ -16,6 +16,9 @@ use super::script_words::ScriptWords;
 /// Something that holds on a stage or not.
 pub(super) type SceneCondition = Box<dyn Fn(&StagedScene) -> bool>;
 
+/// Something that holds for a job or not.
+type JobCondition = Box<dyn Fn(&Job) -> bool>;
+
 /// Reads a condition, such as `job 1 is running`.
 ///
 /// # Errors
@@ -54,11 +57,11 @@ fn read_job_condition(words: &mut ScriptWords<'_>, jobs: Vec<JobId>) -> Result<S
     let so = read_job_state(words)?;
     Ok(Box::new(move |scene: &StagedScene| {
         jobs.iter()
-            .all(|id| scene.job_record(*id).is_ok_and(|job| so(&*job)))
+            .all(|id| scene.job_record(*id).is_ok_and(|job| so(&job)))
     }))
 }
 
-fn read_job_state(words: &mut ScriptWords<'_>) -> Result<Box<dyn Fn(&Job) -> bool>> {
+fn read_job_state(words: &mut ScriptWords<'_>) -> Result<JobCondition> {
     if words.take("has priority") {
         let priority = read_priority(words)?;
         return Ok(Box::new(move |job: &Job| job.priority == priority));
