@@ -267,6 +267,7 @@ look() {
 
 # Takes the attempt's directory and says so.
 take() {
+    login_mask=$(umask)
     umask 077
     mkdir "$attempt" 2> /dev/null || {
         [ ! -e "$attempt" ] || exit 75
@@ -522,7 +523,27 @@ finish() {
         sleep 1
     done
     quieten
+    [ -z "$batch" ] || tell_batch_system "$1"
     exit 0
+}
+
+# Ends as its payload ended, for what the batch system mails and accounts. Nobody is told of an end that
+# is nobody's error.
+tell_batch_system() {
+    case $1 in
+    'code '*) exit "${1#code }" ;;
+    'signal '*) exit "$((128 + ${1#signal }))" ;;
+    'unstarted late') ;;
+    *) exit 1 ;;
+    esac
+}
+
+# Returns the time that was not needed at the gate to Slurm, which starts others the sooner, and tells
+# payloads how much they really have.
+return_time() {
+    left=$(((close_at - now) / 6000))
+    [ -n "${SLURM_JOB_ID-}" ] && [ "$left" -gt 0 ] || return 0
+    scontrol update jobid="$SLURM_JOB_ID" timelimit-="$left" > /dev/null 2>&1 &
 }
 
 # Writes at once how the payload ended by itself. A node that never heard of its job may end the
@@ -704,6 +725,7 @@ begin() {
     identity
     printf 'pid %s\nstart %s\nend %s\n' "$pid" "$start" "$tag" > begun || exit 74
     cd "work/$directory" || exit 74
+    umask "$login_mask"
 }
 
 # The start by the site's clock, which is read once: from here on the machine's own counts.
@@ -745,6 +767,7 @@ launch() {
     missed= rung=
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!
+    [ -z "$batch" ] || return_time
     [ -z "$told" ] || terminate terminated
     [ -z "$missed" ] || signal "$missed"
     [ -n "$ending" ] || set_first_alarm "$((wall - warn_s))"

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{
     SiteFixture, attempt_tag, await_exit, program, read_stdout, script_program, start_attempt,
     submit_request,
@@ -74,4 +75,38 @@ async fn a_payload_has_the_home_the_name_and_the_path_of_its_account() {
     let said = read_stdout(&*site, attempt_tag(1)).await;
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");
+}
+
+/// What is not needed at the gate is given back, and the batch job ends as its payload does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slurm_and_payload_tell_each_other_what_is_true() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    let text = r#"
+        umask
+        echo "$SLURM_JOB_ID"
+        for try in $(seq 100); do
+            left=$(squeue -h -j "$SLURM_JOB_ID" -o %L)
+            case $left in ?:??) break ;; esac
+            sleep 0.1
+        done
+        echo "$left"
+        exit 3"#;
+    let mut request = submit_request(attempt_tag(1), script_program(text));
+    request.wall_time = DurationMs::from_secs(300);
+    request.hold_max = DurationMs::from_secs(1_800);
+    start_attempt(&*site, &request).await;
+    assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(3));
+    let said = read_stdout(&*site, attempt_tag(1)).await;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], fixture.slurm(&["sh", "-c", "umask"]).trim());
+    let minutes: u32 = lines[2].split(':').next().unwrap().parse().unwrap();
+    assert!(
+        (4..9).contains(&minutes),
+        "of half an hour at the gate: {said}"
+    );
+    let known = fixture.slurm(&["scontrol", "-o", "show", "job", lines[1]]);
+    assert!(known.contains(" ExitCode=3:0 "), "{known}");
 }
