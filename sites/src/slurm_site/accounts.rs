@@ -20,7 +20,7 @@ use crate::attempt_end::BatchJobState;
 /// The most attempts that one query names.
 const ASKED_MAX: usize = 64;
 
-/// What runs by the accounts is asked about again after this time.
+/// The time after which a job that runs by the accounts is asked about again.
 const RUNS_FOR: Duration = Duration::from_secs(30);
 
 /// The seconds after its limit in which a job may still run by the accounts. Of one that a killed

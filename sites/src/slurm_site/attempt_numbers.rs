@@ -14,7 +14,7 @@ use cospan_domain::units::Timestamp;
 #[derive(Debug, Clone, Default)]
 pub(super) struct AttemptNumbers(BTreeMap<AttemptTag, BTreeMap<String, GivenNumber>>);
 
-/// What is known of a number of an attempt.
+/// A number of an attempt.
 #[derive(Debug, Clone, Default)]
 struct GivenNumber {
     given_at: Timestamp,

@@ -68,7 +68,7 @@ pub(super) struct LatestSlurmReports {
     pub(super) accounts: SlurmAccountingCache,
     /// The numbers that Slurm gave to attempts.
     pub(super) numbers: AttemptNumbers,
-    /// What wrappers show of themselves.
+    /// The signs that wrappers give of themselves.
     signs_of_life: SignsOfLife,
 }
 

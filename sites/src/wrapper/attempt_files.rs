@@ -37,7 +37,7 @@ pub(crate) struct WrapperEvidence {
     /// True if there is a `begun`, complete or not: a payload may have started.
     pub(crate) perhaps_begun: bool,
     pub(crate) exit: Option<(ExitCause, Timestamp)>,
-    /// How the payload ended, if its wrapper wrote that down before its `exit`.
+    /// The end of the payload, if its wrapper wrote that down before its `exit`.
     pub(crate) ended: Option<(ExitCause, Timestamp)>,
     /// The latest sign of its wrapper's life, if that gives any: another text each time.
     pub(crate) life: Option<String>,
