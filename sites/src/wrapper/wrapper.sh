@@ -559,7 +559,7 @@ return_time() {
 # Writes at once how the payload ended by itself. A node that never heard of its job may end the
 # wrapper while that tidies up: what has ended is not to be taken for lost, and run again.
 note_end() {
-    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] || return 0
+    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] && [ ! -e requeued ] || return 0
     word=$failed_word
     [ "$status" -ne 0 ] || word=$done_word
     printf 'cause %s\n%send %s\n' "$cause" "$word" "$tag" > ended
@@ -689,6 +689,7 @@ attend() {
     sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
+    if [ -e requeued ]; then finish "${ending:+$ending }requeued"; fi
     # Our own signal may end it before it could say that it begins, and it may hide that it did.
     [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \

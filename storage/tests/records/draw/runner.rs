@@ -7,7 +7,9 @@ use cospan_domain::acquisition::{
 use cospan_domain::bid::{DimensionWeight, DimensionWeights};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::SiteQueueWait;
-use cospan_domain::runner::{EndWarning, PayloadSignal, RestartScope, RunOptions, SignalReceiver, SweepTask};
+use cospan_domain::runner::{
+    EndWarning, PayloadSignal, RestartScope, RunOptions, SignalReceiver, SweepTask,
+};
 use cospan_domain::units::DurationMs;
 
 use super::Draw;
