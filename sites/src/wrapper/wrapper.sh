@@ -95,6 +95,12 @@ signal() {
     kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
 }
 
+# Sends signal $1 to the steps of the job, but not to its batch script. No step has begun? Then Slurm
+# complains, and there is nobody to hear.
+signal_steps() {
+    scancel --signal="$1" "$SLURM_JOB_ID" > /dev/null 2>&1
+}
+
 # Sleeps $1 seconds, less if a signal arrives.
 pause() {
     sleep "$1" &
@@ -207,7 +213,11 @@ terminate() {
 warning() {
     # It cannot hear before it has begun: the signal would only end it.
     [ -e begun ] || return 0
-    signal "$warn"
+    case $warn_to in
+    script) kill -s "$warn" "$payload" 2> /dev/null ;;
+    steps) if [ -n "${SLURM_JOB_ID-}" ]; then signal_steps "$warn" & else signal "$warn"; fi ;;
+    *) signal "$warn" ;;
+    esac
     warn=
     end_ticks
     set_alarm "$(((end_at - now + 99) / 100))"
@@ -549,7 +559,7 @@ return_time() {
 # Writes at once how the payload ended by itself. A node that never heard of its job may end the
 # wrapper while that tidies up: what has ended is not to be taken for lost, and run again.
 note_end() {
-    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] || return 0
+    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] && [ ! -e requeued ] || return 0
     word=$failed_word
     [ "$status" -ne 0 ] || word=$done_word
     printf 'cause %s\n%send %s\n' "$cause" "$word" "$tag" > ended
@@ -679,6 +689,7 @@ attend() {
     sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
+    if [ -e requeued ]; then finish "${ending:+$ending }requeued"; fi
     # Our own signal may end it before it could say that it begins, and it may hide that it did.
     [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
@@ -798,7 +809,7 @@ run() {
         grace_s) grace=$a ;;
         poll_s) poll=$a seldom=$a ;;
         seldom_s) seldom=$a patience=$b ;;
-        warn) warn=$a warn_s=$b ;;
+        warn) warn=$a warn_s=${b%% *} warn_to=${b#* } ;;
         earlier) earlier=$a ;;
         hosts) lists_hosts=1 ;;
         dir) value "$a" && directory=$value ;;
@@ -838,7 +849,7 @@ main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
-    warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
+    warn= warn_s=0 warn_to= signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
     run_name= heart= done_word= failed_word=

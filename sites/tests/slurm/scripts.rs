@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use cospan_domain::runner::{EndWarning, PayloadSignal, SignalReceiver};
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{
     SiteFixture, attempt_tag, await_exit, program, read_stdout, script_program, start_attempt,
@@ -109,4 +110,33 @@ async fn slurm_and_payload_tell_each_other_what_is_true() {
     );
     let known = fixture.slurm(&["scontrol", "-o", "show", "job", lines[1]]);
     assert!(known.contains(" ExitCode=3:0 "), "{known}");
+}
+
+/// As `--signal` of sbatch: to the steps alone, or with `B:` to the script alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warning_reaches_the_steps_alone_or_the_script_alone() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    let text = r#"
+        trap 'echo script; exit 0' USR1
+        srun sh -c 'trap "echo step; exit 0" USR1; echo begun; while :; do sleep 0.1; done' &
+        wait"#;
+    for (number, to, heard) in [
+        (1, SignalReceiver::Steps, "begun\nstep\n"),
+        (2, SignalReceiver::Script, "begun\nscript\n"),
+    ] {
+        let mut request = submit_request(attempt_tag(number), script_program(text));
+        request.wall_time = DurationMs::from_secs(60);
+        request.warning = Some(EndWarning {
+            signal: PayloadSignal::Usr1,
+            before: DurationMs::from_secs(50),
+            to,
+        });
+        start_attempt(&*site, &request).await;
+        let end = await_exit(&*site, attempt_tag(number)).await;
+        assert_eq!(end, ExitCause::Code(0), "{to:?}");
+        assert_eq!(read_stdout(&*site, attempt_tag(number)).await, heard);
+    }
 }
