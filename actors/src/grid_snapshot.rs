@@ -246,6 +246,33 @@ pub(crate) fn may_go_to_probed_site(
         || alone.is_some_and(|alone| placement::may_try_out_any(&alone, &others))
 }
 
+/// Returns true if a component that its site's batch system refused could be held by another site,
+/// as far as is known.
+pub(crate) fn fits_another_site(
+    shared: &SharedState,
+    job: &Job,
+    index: ComponentIndex,
+    refused_by: &SiteName,
+) -> bool {
+    let view = shared.view.load();
+    let now = shared.clock.now();
+    let sites: Vec<GridSite> = shared
+        .sites
+        .keys()
+        .map(|name| {
+            let report = shared.live.site_report(name).unwrap_or_default();
+            grid_site(shared, &view, name, &report, now)
+        })
+        .collect();
+    let mut refused = Job::clone(job);
+    if let Some(component) = refused.components.get_mut(index.0 as usize) {
+        component
+            .unfit_for
+            .insert(refused_by.clone(), Arc::default());
+    }
+    placement::fits_any_site(&shared.placement_request_of(&refused), index, &sites)
+}
+
 /// Returns what a site is believed to have idle: what it reported last, or less if it has refused a
 /// claim since. It is asked again once its report expires, and has as long again to answer: a
 /// report twice as old as its expiry is no information any more.

@@ -6,7 +6,7 @@
 //! All of it follows from the specification and the settings: forgotten entries are worked out
 //! anew.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::KeyName;
@@ -92,12 +92,12 @@ impl SpecCache {
     /// Returns the request of a job; `defaults` serve jobs that name no policy, and are always the
     /// same.
     pub fn request_of(&self, job: &Job, defaults: &PlacementDefaults) -> Arc<PlacementRequest> {
-        // The sites that a job avoids after a failure are its own affair, and so are the terms that
+        // The sites that a job avoids after a failure or a refusal are its own affair, and so are the terms that
         // it wants now.
         let avoids = job
             .components
             .iter()
-            .any(|component| !component.avoid.is_empty());
+            .any(|component| !component.avoid.is_empty() || !component.unfit_for.is_empty());
         if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
@@ -106,9 +106,7 @@ impl SpecCache {
         })
         .and_then(|known| known.request.clone());
         let anybodys = known.unwrap_or_else(|| {
-            let request = Arc::new(PlacementRequest::of_spec(&job.spec, defaults, |_| {
-                BTreeSet::new()
-            }));
+            let request = Arc::new(PlacementRequest::of_unplaced_spec(&job.spec, defaults));
             self.remember_request(&job.spec, &request);
             request
         });
@@ -181,8 +179,7 @@ mod tests {
     }
 
     fn remember(recent: &SpecCache, spec: &Arc<JobSpec>) -> CheckedSpec {
-        let request =
-            PlacementRequest::of_spec(spec, &PlacementDefaults::default(), |_| BTreeSet::new());
+        let request = PlacementRequest::of_unplaced_spec(spec, &PlacementDefaults::default());
         recent.remember_checked(spec.clone(), request)
     }
 

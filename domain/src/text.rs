@@ -26,6 +26,14 @@ pub fn clean_text(text: &Arc<str>) -> Arc<str> {
     format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
 }
 
+/// Returns the text, cut off after this many characters if it is longer.
+pub fn shorten_text(text: &Arc<str>, most: usize) -> Arc<str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+        None => text.clone(),
+    }
+}
+
 /// Returns true if a character acts on a terminal, is invisible, or changes the form of others.
 /// Joiners are among them: a name can be read without them.
 pub fn is_hidden(c: char) -> bool {

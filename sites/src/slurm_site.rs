@@ -471,6 +471,13 @@ fn steady_now() -> Timestamp {
 
 #[async_trait]
 impl SiteQueue for SlurmSite {
+    fn check_option(&self, option: &Arc<str>) -> Option<Result<(), String>> {
+        Some(check_option(option).map(drop).map_err(|error| match error {
+            SiteError::Unfit(why) => why,
+            other => other.to_string(),
+        }))
+    }
+
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.status_of(tags).await
     }

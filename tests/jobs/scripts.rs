@@ -119,6 +119,25 @@ fn a_script_prints_to_the_files_that_it_names_at_the_site() {
 }
 
 #[test]
+fn a_script_that_puts_itself_back_into_the_queue_is_run_again_as_often_as_it_may() {
+    let mut scene = scene(1);
+    for shell in ["/bin/sh", "/bin/bash -l"] {
+        let text = format!(
+            "#!{shell}\n#SBATCH -t 1\n[ -z \"$COSPAN_EARLIER_DIR\" ] || {{ echo again; exit 0; }}\n\
+             trap 'scontrol requeue $SLURM_JOB_ID; echo not; exit 0' USR1\n\
+             kill -s USR1 $$\nsleep 50\n"
+        );
+        let file = scene.file("job.sh", &text);
+        scene.must(&["submit", &file, "--max-retries", "1", "--wait"]);
+        let said = scene.must(&["logs", "last"]);
+        assert_eq!(said, "again\n", "{shell}");
+        let why = ["put itself back into the queue"];
+        scene.refused(&["submit", &file, "--wait"], 1, &why);
+    }
+    scene.server.kill().unwrap();
+}
+
+#[test]
 fn what_a_script_asks_for_in_vain_is_refused_with_its_line_or_noted() {
     let mut scene = scene(1);
     let text = |line: &str| format!("#!/bin/sh\n#SBATCH -t 1\n#SBATCH {line}\ntrue\n");

@@ -63,6 +63,13 @@ keep_promises() {
         "$base/promise.sh" "$base/cospan" "$("$testbed" conf ci3)" "$base/root/promise" 27600
 }
 
+# What a user sees of a refusal.
+show_refusals() {
+    install "$(dirname "$0")/refusal.sh" "$base"
+    timeout 300 "${as_user[@]}" env COSPAN_ALLOW_CHAOS=true \
+        "$base/refusal.sh" "$base/cospan" "$("$testbed" conf ci0)" "$base/root/refusal" 27700
+}
+
 main() {
     local code=0
     start
@@ -71,6 +78,7 @@ main() {
     SLURM_CONF=$("$testbed" conf ci0) sbatch --version
     run_tests "$@" > "$said" 2>&1 || code=$?
     [ $# -gt 0 ] || keep_promises >> "$said" 2>&1 || code=$?
+    [ $# -gt 0 ] || show_refusals >> "$said" 2>&1 || code=$?
     cat "$said"
     # A test that finds no cluster passes: here there are some.
     if grep '^SKIPPED' "$said"; then

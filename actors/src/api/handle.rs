@@ -1,6 +1,5 @@
 //! The control plane as its edge holds it; any thread may use it.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::catalogue::file_state::FileStamp;
@@ -27,6 +26,7 @@ use cospan_sites::port::{
 use cospan_storage::port::{StoreError, StoreSize, StoredValue};
 use tokio::sync::{broadcast, oneshot};
 
+use super::submitted_options::check_options;
 use crate::catalogue::{InformationActor, NoteFileStamp};
 use crate::coallocator::{
     AskQueueStanding, CoAllocator, JobExplanation, explain_in_full, explain_unsubmitted,
@@ -244,6 +244,7 @@ impl ControlPlane {
     fn validate_spec(&self, spec: &JobSpec) -> Result<(), String> {
         spec.validate(&self.shared.settings.limits)
             .map_err(|error| error.to_string())?;
+        check_options(spec, &self.shared.sites)?;
         let targets = &self.shared.settings.targets;
         let Some(name) = spec
             .run
@@ -267,7 +268,7 @@ impl ControlPlane {
     /// Works out the request of a valid specification whose inputs are bound.
     fn derive_request(&self, spec: Arc<JobSpec>) -> Result<CheckedSpec, String> {
         let policies = &self.shared.settings.default_policies;
-        let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
+        let request = PlacementRequest::of_unplaced_spec(&spec, policies);
         cospan_domain::placement::policy_for(request.policy(), request.request_type())
             .map_err(|error| error.to_string())?;
         Ok(self.shared.recent.remember_checked(spec, request))

@@ -5,6 +5,7 @@ pub mod handle;
 mod quota_query;
 mod shared_reservation_query;
 pub mod slots_query;
+mod submitted_options;
 
 pub use crate::commands::{
     self as command, ApiAnswer, ApiCommand, ApiRefusal, JobSubmission, OperatorCommand,

@@ -30,6 +30,7 @@ use super::reservation_calls;
 use super::site_facts::{is_copy_ready, labels_of_site, submission_settle_time};
 use crate::catalogue::{InformationActor, RegisterOutput};
 use crate::chaos::{self, CrashPoint};
+use crate::grid_snapshot::fits_another_site;
 use crate::grid_snapshot::may_go_to_probed_site;
 use crate::site::{AskAdmission, ClusterActor, ErrorCharge, SiteCallMessage, inspect_file};
 use crate::supervision::ActorId;
@@ -137,6 +138,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         .unwrap_or_default();
     let order = make_submit_request(actor, effect);
     let processors = order.resources.processors;
+    let job = actor.job().clone();
     let shared = actor.shared.clone();
     let site = actor.site_of_effect(effect);
     let admission = request_admission(actor, effect);
@@ -159,7 +161,12 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         let answer = match answer.await {
             Ok(AcceptedAttempt { lrm_id }) => SubmissionAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmissionAnswer::Refused(detail.into()),
-            Err(SiteError::Unfit(detail)) => SubmissionAnswer::Unfit(detail.into()),
+            Err(SiteError::Unfit(detail)) => SubmissionAnswer::Unfit {
+                detail: detail.into(),
+                fits_elsewhere: site
+                    .as_ref()
+                    .is_some_and(|site| fits_another_site(&shared, &job, component, site)),
+            },
             Err(SiteError::NotSent(detail)) => SubmissionAnswer::NotSent(detail.into()),
             // A state of the site, and no error: jobs wait until somebody mends it.
             Err(SiteError::LockedOut(detail) | SiteError::OutOfOrder(detail)) => {

@@ -209,6 +209,9 @@ fn sighting_of_exit(exit: &PayloadExit, program: impl FnOnce() -> String) -> Att
         ExitCause::Signal(signal) => format!("ended by signal {signal}").into(),
         ExitCause::WallTime => "ran longer than its wall time".into(),
         ExitCause::Terminated => "was told to end at its site".into(),
+        ExitCause::Requeued => {
+            "put itself back into the queue (max_retries says how often it may)".into()
+        }
         ExitCause::TooLate => return AttemptSighting::TooLate,
         ExitCause::CouldNotStart(problem) => {
             format!("could not start {}: {problem}", program()).into()

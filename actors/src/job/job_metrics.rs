@@ -137,6 +137,7 @@ pub fn abort_cause_name(why: &AbortCause) -> &'static str {
         AbortCause::Preempted { .. } => "preempted",
         AbortCause::ReservationChanged { .. } => "reservation-changed",
         AbortCause::Barred { .. } => "barred",
+        AbortCause::Unfit { .. } => "unfit",
         AbortCause::Drained { .. } => "drained",
     }
 }

@@ -295,7 +295,9 @@ fn judge_observation(seen: AttemptObservation) -> ProbeStepOutcome {
             ExitCause::Signal(signal) => {
                 Over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
             }
-            ExitCause::Terminated => Over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
+            ExitCause::Terminated | ExitCause::Requeued => {
+                Over(ProbeOutcome::Inconclusive, "told to end".to_owned())
+            }
             ExitCause::TooLate => Over(
                 ProbeOutcome::Inconclusive,
                 "its gate opened late".to_owned(),

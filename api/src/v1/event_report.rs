@@ -84,6 +84,14 @@ pub fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> String 
                 names.name_or_number(*component)
             )
         }
+        AbortCause::Unfit {
+            component, detail, ..
+        } => {
+            format!(
+                "the batch system refuses component {}: {detail}",
+                names.name_or_number(*component)
+            )
+        }
         AbortCause::Drained { site } => format!("site {site} is drained"),
         AbortCause::ReservationChanged { by } => format!("{by} wants another start"),
     }
@@ -449,6 +457,9 @@ fn add_component_event(
         | JobEventKind::ComponentAvoidanceLapsed { component }
         | JobEventKind::SiteAvoided { component }
         | JobEventKind::ChargeRecorded { component } => report.with_component(*component),
+        JobEventKind::FoundUnfit { component, detail } => {
+            report.with_detail(detail).with_component(*component)
+        }
         JobEventKind::AttemptSubmitted { component, lrm_id } => {
             report.lrm_id = Some(lrm_id.to_string());
             report.with_component(*component)

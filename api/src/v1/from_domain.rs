@@ -1,5 +1,7 @@
 //! Conversions of the domain's state into reports.
 
+use std::collections::BTreeMap;
+
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::job_state::{
     AttemptEnding, AttemptState, Component, Job, JobInstants, JobPhase, RestartStep, SetbackCounts,
@@ -78,24 +80,40 @@ impl PhaseReport {
         match phase {
             JobPhase::Queued { since, not_before } => {
                 report.not_before = Some(*not_before).filter(|at| at > since).map(Instant);
+                report.reason = describe_refusals(job);
             }
             JobPhase::Placed { start_estimate, .. } => {
                 report.start_estimate = Some(Instant(*start_estimate));
+                report.reason = describe_refusals(job);
             }
+            JobPhase::Claiming { .. } => report.reason = describe_refusals(job),
             JobPhase::Aborting { why, then, .. } => {
                 report.reason = Some(describe_abort(why, &ComponentNames::of_job(job)));
                 report.next = Some(state_after_abort(then).into());
             }
             JobPhase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
             JobPhase::Cancelled { by, .. } => report.by = Some(by.to_string()),
-            JobPhase::Claiming { .. }
-            | JobPhase::Starting { .. }
+            JobPhase::Starting { .. }
             | JobPhase::Running { .. }
             | JobPhase::Collecting { .. }
             | JobPhase::Finished { .. } => {}
         }
         report
     }
+}
+
+/// Describes what batch systems refused of a job.
+fn describe_refusals(job: &Job) -> Option<String> {
+    let refusals: Vec<String> = job
+        .indexed_components()
+        .flat_map(|(index, component)| {
+            let name = job.component_name(index).unwrap_or_default();
+            component.unfit_for.iter().map(move |(site, words)| {
+                format!("the batch system of {site} refuses component {name}: {words}")
+            })
+        })
+        .collect();
+    (!refusals.is_empty()).then(|| refusals.join("; "))
 }
 
 fn phase_began_at(phase: &JobPhase) -> Timestamp {
@@ -129,6 +147,7 @@ fn component_report(job: &Job, index: ComponentIndex) -> Option<ComponentReport>
         transfer_time_ms: None,
         sources: Vec::new(),
         avoid: Vec::new(),
+        refused_by: BTreeMap::new(),
         outputs: Vec::new(),
     };
     let Some(state) = state else {
@@ -153,6 +172,11 @@ fn component_report(job: &Job, index: ComponentIndex) -> Option<ComponentReport>
     }
     report.attempt = state.attempt.0;
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
+    report.refused_by = state
+        .unfit_for
+        .iter()
+        .map(|(site, words)| (site.to_string(), words.to_string()))
+        .collect();
     report.outputs = output_reports(spec, state);
     fill_run(&mut report, &state.run);
     if let Some(restart) = state

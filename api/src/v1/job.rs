@@ -2,6 +2,7 @@
 //!
 //! Fields may be added within a version, so readers must ignore fields that they do not know.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,8 @@ pub struct PhaseReport {
     /// The estimated start (placed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_estimate: Option<Instant>,
-    /// The reason why the job failed or is being aborted.
+    /// The reason why the job failed or is being aborted; before it starts, the refusals of batch
+    /// systems, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The phase that follows an abort: `queued`, `failed` or `cancelled`.
@@ -161,6 +163,10 @@ pub struct ComponentReport {
     /// Sites where the component failed; they are avoided while others can hold it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoid: Vec<String>,
+    /// Sites whose batch systems refused the component, each with the batch system's words; it is
+    /// not placed there again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused_by: BTreeMap<String, String>,
     /// The outputs, in the order of the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<OutputReport>,

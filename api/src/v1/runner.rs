@@ -7,8 +7,8 @@ use std::sync::Arc;
 use cospan_domain::ids::TargetName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
-    EndWarning, JobDescription, PayloadSignal, RestartScope, RunnerError, Sweep, SweepIndices,
-    SweepRow, SweepSource, SweepTask,
+    EndWarning, JobDescription, PayloadSignal, RestartScope, RunnerError, SignalReceiver, Sweep,
+    SweepIndices, SweepRow, SweepSource, SweepTask,
 };
 use cospan_domain::units::Bytes;
 use serde::de::{Deserializer, Error, Visitor};
@@ -163,6 +163,48 @@ pub struct WarningDocument {
     pub signal: SignalName,
     /// Time from the signal to the end of the wall time.
     pub before: Length,
+    /// The processes that get it.
+    #[serde(default, skip_serializing_if = "ReceiverName::is_default")]
+    pub to: ReceiverName,
+}
+
+/// The processes of a payload that a signal goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiverName {
+    /// All of them.
+    #[default]
+    Payload,
+    /// The first of them alone: the script, if there is one.
+    Script,
+    /// Those that it started with `srun`, without itself; all of them where the site has no steps.
+    Steps,
+}
+
+impl ReceiverName {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<ReceiverName> for SignalReceiver {
+    fn from(name: ReceiverName) -> SignalReceiver {
+        match name {
+            ReceiverName::Payload => SignalReceiver::Payload,
+            ReceiverName::Script => SignalReceiver::Script,
+            ReceiverName::Steps => SignalReceiver::Steps,
+        }
+    }
+}
+
+impl From<SignalReceiver> for ReceiverName {
+    fn from(receiver: SignalReceiver) -> ReceiverName {
+        match receiver {
+            SignalReceiver::Payload => ReceiverName::Payload,
+            SignalReceiver::Script => ReceiverName::Script,
+            SignalReceiver::Steps => ReceiverName::Steps,
+        }
+    }
 }
 
 /// Signals that warn a payload.
@@ -207,6 +249,7 @@ impl From<WarningDocument> for EndWarning {
         EndWarning {
             signal: document.signal.into(),
             before: document.before.0,
+            to: document.to.into(),
         }
     }
 }
@@ -216,6 +259,7 @@ impl From<EndWarning> for WarningDocument {
         WarningDocument {
             signal: warning.signal.into(),
             before: Length(warning.before),
+            to: warning.to.into(),
         }
     }
 }

@@ -139,6 +139,7 @@ fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
         JobEventKind::AttemptRenewed { component }
         | JobEventKind::ComponentAvoidanceLapsed { component }
         | JobEventKind::SiteAvoided { component }
+        | JobEventKind::FoundUnfit { component, .. }
         | JobEventKind::ComponentFailed { component, .. }
         | JobEventKind::ComponentMoved { component, .. }
         | JobEventKind::ClaimGivenBack { component }

@@ -1,6 +1,6 @@
 //! The components of a placed job: their placements and attempts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::acquisition::Acquisition;
@@ -32,6 +32,9 @@ pub struct Component {
     /// Sites that failed it since it was placed; the next placement avoids them while others can
     /// take it.
     pub avoid: BTreeSet<SiteName>,
+    /// Sites whose batch systems refused what it asks for, each with the batch system's words. It
+    /// is not placed there again.
+    pub unfit_for: BTreeMap<SiteName, Arc<str>>,
     /// States of its outputs that are brought to sites, by position in the specification.
     pub collected: Vec<OutputCollection>,
     /// The latest attempt whose payload began, of this round or an earlier one.

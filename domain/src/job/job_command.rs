@@ -265,7 +265,12 @@ pub enum SubmissionAnswer {
     /// The site refused, without blaming the job.
     Refused(Arc<str>),
     /// The site never takes such a component.
-    Unfit(Arc<str>),
+    Unfit {
+        /// The words of the batch system.
+        detail: Arc<str>,
+        /// True if another site could hold the component, as far as is known.
+        fits_elsewhere: bool,
+    },
     /// A limit of the site is reached, or the site does not let us in now: nobody's error.
     Full(Arc<str>),
     /// It was not sent: the site takes none of its owner's jobs for a while.

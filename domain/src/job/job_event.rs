@@ -203,6 +203,13 @@ pub enum JobEventKind {
     /// The site of a component could not take its input: it goes elsewhere, and nobody is
     /// charged.
     SiteAvoided { component: ComponentIndex },
+    /// The batch system of a component's site refused what the component asks for: it is not placed
+    /// there again.
+    FoundUnfit {
+        component: ComponentIndex,
+        /// The words of the batch system.
+        detail: Arc<str>,
+    },
     /// Sites that failed the job are no longer avoided: it waited long enough for others.
     AvoidanceLapsed,
     /// A component that is restarted alone has found no other site for so long that the
@@ -380,6 +387,7 @@ impl JobEventKind {
             JobEventKind::AttemptAbsent { .. } => "AttemptAbsent",
             JobEventKind::AttemptSeen { .. } => "AttemptSeen",
             JobEventKind::SiteAvoided { .. } => "SiteAvoided",
+            JobEventKind::FoundUnfit { .. } => "FoundUnfit",
             JobEventKind::AvoidanceLapsed => "AvoidanceLapsed",
             JobEventKind::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
             JobEventKind::ComponentReady { .. } => "ComponentReady",

@@ -265,6 +265,14 @@ pub enum AbortCause {
         /// The reason, for people.
         detail: Arc<str>,
     },
+    /// The batch system of a component's site refused what the component asks for.
+    Unfit {
+        component: ComponentIndex,
+        /// The words of the batch system.
+        detail: Arc<str>,
+        /// True if another site could hold the component, as far as is known.
+        fits_elsewhere: bool,
+    },
     /// An operator drains a site.
     Drained { site: SiteName },
 }
@@ -276,6 +284,7 @@ impl AbortCause {
             AbortCause::ClaimLost { component, .. }
             | AbortCause::SiteError { component, .. }
             | AbortCause::Barred { component, .. }
+            | AbortCause::Unfit { component, .. }
             | AbortCause::StartMissed { component }
             | AbortCause::Unreachable { component }
             | AbortCause::Application { component, .. } => Some(*component),

@@ -39,6 +39,7 @@ pub enum ReasonCode {
     TooLong,
     NoGflops,
     LabelMismatch,
+    RefusedByBatchSystem,
     ForOtherKeys,
     NoSuchSite,
     NotTheNamedSite,
@@ -49,7 +50,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All codes, in order.
-    pub const ALL: [ReasonCode; 36] = [
+    pub const ALL: [ReasonCode; 37] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
         ReasonCode::QuotaReached,
@@ -80,6 +81,7 @@ impl ReasonCode {
         ReasonCode::TooLong,
         ReasonCode::NoGflops,
         ReasonCode::LabelMismatch,
+        ReasonCode::RefusedByBatchSystem,
         ReasonCode::ForOtherKeys,
         ReasonCode::NoSuchSite,
         ReasonCode::NotTheNamedSite,
@@ -121,6 +123,7 @@ impl ReasonCode {
             ReasonCode::TooLong => "too-long",
             ReasonCode::NoGflops => "no-gflops",
             ReasonCode::LabelMismatch => "label-mismatch",
+            ReasonCode::RefusedByBatchSystem => "refused-by-batch-system",
             ReasonCode::ForOtherKeys => "for-other-keys",
             ReasonCode::NoSuchSite => "no-such-site",
             ReasonCode::NotTheNamedSite => "not-the-named-site",

@@ -141,6 +141,7 @@ fn lift_reasons(
             | RefusalReason::NoBandwidth { .. }
             | RefusalReason::ReplicaUnreachable { .. }
             | RefusalReason::NoReplica { .. }
+            | RefusalReason::RefusedByBatchSystem(_)
             | RefusalReason::ForOtherKeys(_)
             | RefusalReason::NoSuchSite(_)
             | RefusalReason::NotTheNamedSite(_)

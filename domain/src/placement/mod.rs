@@ -62,7 +62,9 @@ pub use reservation_sites::{
 };
 pub use site_queues::place_in_queues_instead;
 pub use site_quota::{QuotaBasis, SiteQuota};
-pub use unplaceable::{UnplaceableError, check_placeable, find_closed_site, may_try_out_any};
+pub use unplaceable::{
+    UnplaceableError, check_placeable, find_closed_site, fits_any_site, may_try_out_any,
+};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -319,6 +319,11 @@ pub(super) fn report_misfits(
             RefusalReason::ForOtherKeys(keys.clone())
         })?;
     }
+    if let Some(words) = component.unfit_for.get(&site.name) {
+        report(ReasonCode::RefusedByBatchSystem, 0, &|| {
+            RefusalReason::RefusedByBatchSystem(words.clone())
+        })?;
+    }
     let Some(shape) = &site.shape else {
         return Continue(());
     };

@@ -10,7 +10,7 @@ use crate::acquisition::{
 use crate::bid::BidTerms;
 use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
-use crate::job::job_state::Job;
+use crate::job::job_state::{Component, Job};
 use crate::job::spec::{
     ComponentSpec, ExecutableSource, InputPortion, JobSpec, OverrideScope, RequestType,
 };
@@ -75,9 +75,32 @@ pub struct ComponentRequest {
     /// Sites where it failed by a fault of the site. They are passed over as long as another site
     /// that takes placements could hold it (KOALA, section 8).
     pub avoid: BTreeSet<SiteName>,
+    /// Sites whose batch systems refused it, each with the batch system's words.
+    pub unfit_for: BTreeMap<SiteName, Arc<str>>,
     /// Sites that accept only the jobs of other keys than the owner's, with those keys. Jobs of
     /// owners who may use the same sites stay alike.
     pub barred: BTreeMap<SiteName, Arc<[KeyName]>>,
+}
+
+/// Sites to which a component does not go, for what happened to it there.
+#[derive(Default)]
+struct SiteExclusions {
+    /// Sites that failed it: they are passed over as long as another could hold it.
+    avoid: BTreeSet<SiteName>,
+    /// Sites whose batch systems refused it, each with the batch system's words.
+    unfit_for: BTreeMap<SiteName, Arc<str>>,
+}
+
+impl SiteExclusions {
+    /// Collects the sites that any of these components does not go to.
+    fn of_components<'a>(components: impl IntoIterator<Item = &'a Component>) -> Self {
+        let mut excluded = Self::default();
+        for component in components {
+            excluded.avoid.extend(component.avoid.iter().cloned());
+            excluded.unfit_for.extend(component.unfit_for.clone());
+        }
+        excluded
+    }
 }
 
 impl PlacementRequest {
@@ -147,32 +170,30 @@ impl PlacementRequest {
     /// another split has other components.
     pub fn of_job(job: &Job, defaults: &PlacementDefaults) -> Self {
         Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
-            RequestType::Flexible(_) => job
-                .components
-                .iter()
-                .flat_map(|c| &c.avoid)
-                .cloned()
-                .collect(),
-            RequestType::Fixed | RequestType::NonFixed => job
-                .components
-                .get(index)
-                .map(|c| c.avoid.clone())
-                .unwrap_or_default(),
+            RequestType::Flexible(_) => SiteExclusions::of_components(&job.components),
+            RequestType::Fixed | RequestType::NonFixed => {
+                SiteExclusions::of_components(job.components.get(index))
+            }
         })
         .with_acquisition(acquisition_options(&job.spec, job.reservation_terms()))
         .without_barred_sites(&job.owner, defaults)
     }
 
-    /// Makes the request of a job as submitted, with its inputs bound. `avoid` gives the sites
-    /// where a component failed, by component index.
-    pub fn of_spec(
+    /// Makes the request of a job as submitted, with its inputs bound.
+    pub fn of_unplaced_spec(spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
+        Self::of_spec(spec, defaults, |_| SiteExclusions::default())
+    }
+
+    /// Makes the request of a job with its inputs bound. `excluded` gives the sites where a
+    /// component failed or was refused, by component index.
+    fn of_spec(
         spec: &JobSpec,
         defaults: &PlacementDefaults,
-        avoid: impl Fn(usize) -> BTreeSet<SiteName>,
+        excluded: impl Fn(usize) -> SiteExclusions,
     ) -> Self {
         let components = spec.components.iter().enumerate();
         let components = components.map(|(index, component)| {
-            ComponentRequest::of_component(component, avoid(index), |of| {
+            ComponentRequest::of_component(component, excluded(index), |of| {
                 spec.file_part_of(index, of)
             })
             .with_partitions_of(component, defaults)
@@ -284,14 +305,10 @@ impl PlacementRequest {
         index: ComponentIndex,
         defaults: &PlacementDefaults,
     ) -> Option<Self> {
-        let avoid = job
-            .components
-            .get(index.0 as usize)
-            .map(|c| c.avoid.clone());
-        let avoid = avoid.unwrap_or_default();
+        let excluded = SiteExclusions::of_components(job.components.get(index.0 as usize));
         let spec = job.component_spec(index)?;
         let mut component =
-            ComponentRequest::of_component(spec, avoid, |of| job.file_part_of(index, of))
+            ComponentRequest::of_component(spec, excluded, |of| job.file_part_of(index, of))
                 .with_partitions_of(spec, defaults);
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
@@ -323,14 +340,10 @@ impl PlacementRequest {
         let Some(spec) = job.spec.components.first() else {
             return Vec::new();
         };
-        let avoid = job
-            .components
-            .iter()
-            .flat_map(|c| &c.avoid)
-            .cloned()
-            .collect();
-        let asked = ComponentRequest::of_component(spec, avoid, |of| job.spec.file_part_of(0, of))
-            .with_partitions_of(spec, defaults);
+        let excluded = SiteExclusions::of_components(&job.components);
+        let asked =
+            ComponentRequest::of_component(spec, excluded, |of| job.spec.file_part_of(0, of))
+                .with_partitions_of(spec, defaults);
         let total = sizes.iter().copied().fold(0, u32::saturating_add);
         let whole = asked.portion_of(0, total);
         let chunks = asked.chunks;
@@ -484,6 +497,7 @@ impl ComponentRequest {
             executable_at: Vec::new(),
             lanes: Vec::new(),
             avoid: BTreeSet::new(),
+            unfit_for: BTreeMap::new(),
             barred: BTreeMap::new(),
         }
     }
@@ -513,7 +527,7 @@ impl ComponentRequest {
     /// Makes the requirements of a component; `part_of` says which part of a file it reads.
     fn of_component(
         component: &ComponentSpec,
-        avoid: BTreeSet<SiteName>,
+        excluded: SiteExclusions,
         part_of: impl Fn(Content) -> ComponentFilePart,
     ) -> Self {
         let executable_at = component.at.iter().filter_map(|(place, change)| {
@@ -535,7 +549,8 @@ impl ComponentRequest {
             executable: staged_content(&component.program.executable),
             executable_at: executable_at.collect(),
             lanes: Vec::new(),
-            avoid,
+            avoid: excluded.avoid,
+            unfit_for: excluded.unfit_for,
             barred: BTreeMap::new(),
         }
     }

@@ -137,6 +137,8 @@ pub enum RefusalReason {
     },
     /// The site's labels do not meet the component's constraint.
     LabelMismatch(LabelConstraint),
+    /// The site's batch system refused the component before, with these words.
+    RefusedByBatchSystem(Arc<str>),
     /// The site accepts the jobs of these keys only, and the job is of another.
     ForOtherKeys(Arc<[KeyName]>),
     /// The request names a site that is not configured.
@@ -197,6 +199,7 @@ impl RefusalReason {
             RefusalReason::TooLong { .. } => ReasonCode::TooLong,
             RefusalReason::NoGflops { .. } => ReasonCode::NoGflops,
             RefusalReason::LabelMismatch(_) => ReasonCode::LabelMismatch,
+            RefusalReason::RefusedByBatchSystem(_) => ReasonCode::RefusedByBatchSystem,
             RefusalReason::ForOtherKeys(_) => ReasonCode::ForOtherKeys,
             RefusalReason::NoSuchSite(_) => ReasonCode::NoSuchSite,
             RefusalReason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
@@ -345,6 +348,9 @@ impl fmt::Display for RefusalReason {
                  (gflops_per_processor)"
             ),
             RefusalReason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
+            RefusalReason::RefusedByBatchSystem(words) => {
+                write!(f, "its batch system refuses the component: {words}")
+            }
             RefusalReason::ForOtherKeys(keys) => {
                 let keys: Vec<&str> = keys.iter().map(KeyName::as_str).collect();
                 write!(f, "the site is for keys {}", keys.join(", "))

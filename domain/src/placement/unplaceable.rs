@@ -129,6 +129,24 @@ pub fn may_try_out_any(request: &PlacementRequest, sites: &[GridSite]) -> bool {
     check_holds_all(request, &waited_for).is_err()
 }
 
+/// Returns true if one of these sites could hold a component if it were empty and open; of a
+/// flexible request, if they could hold all of it. Sites that have not answered yet count as
+/// unknown, not as small.
+pub fn fits_any_site(
+    request: &PlacementRequest,
+    component: ComponentIndex,
+    sites: &[GridSite],
+) -> bool {
+    let sites: Vec<&GridSite> = sites.iter().collect();
+    match request.components().get(component.0 as usize) {
+        Some(asked) if request.total_resources().is_none() => {
+            !sites.is_empty()
+                && check_component(component, asked, request.wall_time(), &sites).is_ok()
+        }
+        _ => check_holds_all(request, &sites).is_ok(),
+    }
+}
+
 /// Checks that the job could be placed if these sites were empty and open, and the only ones.
 pub(super) fn check_holds_all(
     request: &PlacementRequest,

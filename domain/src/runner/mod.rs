@@ -17,7 +17,7 @@ mod tests;
 
 pub use error::RunnerError;
 pub use launch::AttemptLaunch;
-pub use runner_options::{EndWarning, PayloadSignal, RestartScope, RunOptions};
+pub use runner_options::{EndWarning, PayloadSignal, RestartScope, RunOptions, SignalReceiver};
 pub use sweep::{Sweep, SweepIndices, SweepRow, SweepSource, SweepTask};
 
 use crate::ids::RunnerName;

@@ -67,6 +67,32 @@ pub struct EndWarning {
     pub signal: PayloadSignal,
     /// Time before the end of the wall time; above 0 and below the wall time.
     pub before: DurationMs,
+    /// Those who get it.
+    pub to: SignalReceiver,
+}
+
+/// The processes of a payload that get a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum SignalReceiver {
+    /// All of them.
+    #[default]
+    Payload,
+    /// The first of them alone, which is the script if there is one.
+    Script,
+    /// Those that it started as steps of its batch system's job (`srun`), without itself; all of them
+    /// where the site has no steps.
+    Steps,
+}
+
+impl SignalReceiver {
+    /// Returns its name in job files and for the wrapper.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SignalReceiver::Payload => "payload",
+            SignalReceiver::Script => "script",
+            SignalReceiver::Steps => "steps",
+        }
+    }
 }
 
 /// The signals that a payload may be warned with.

@@ -364,6 +364,7 @@ fn a_warning_comes_within_the_wall_time() {
         let warning = EndWarning {
             signal: PayloadSignal::Usr1,
             before: DurationMs(before),
+            to: SignalReceiver::Payload,
         };
         spec.run.warning = Some(warning);
         assert_eq!(

@@ -323,10 +323,11 @@ fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
 
 fn parse_warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
     let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
-    let (signal, seconds) =
+    let (signal, seconds, to) =
         values::parse_signal(given.value_text()).ok_or_else(|| given.wrong_value_error(remedy))?;
     Ok(WarningDocument {
         signal,
         before: Length(DurationMs(seconds.saturating_mul(1_000))),
+        to,
     })
 }

@@ -95,9 +95,34 @@ streams() {
     [ -z "$err" ] || exec 2>> "$err"
 }
 
+# A script that puts its own job back into the queue asks for another run: nothing else of this one
+# goes on, and Slurm, which knows one attempt of several, is not asked.
+stand_in='#!/bin/sh
+command=${0##*/} here=${0%/*}
+case $1 in
+requeue | requeuehold)
+    case ",${2#jobid=}," in
+    ",$SLURM_JOB_ID," | ",${SLURM_ARRAY_JOB_ID-?}," | ",${SLURM_ARRAY_JOB_ID-?}_${SLURM_ARRAY_TASK_ID-?},")
+        : > "$COSPAN_ATTEMPT_DIR/requeued" && kill -s TERM 0
+        exit
+        ;;
+    esac
+    ;;
+esac
+IFS=:
+for directory in $PATH; do
+    [ "$directory" = "$here" ] || [ ! -x "$directory/$command" ] || exec "$directory/$command" "$@"
+done
+printf "%s: not found\n" "$command" >&2
+exit 127'
+
+# Puts it first on the path; start files of the script set another path, but leave functions of Bash.
+stand_in_function='BASH_FUNC_scontrol%%=() { "$COSPAN_ATTEMPT_DIR/program/bin/scontrol" "$@"; }'
+
 name=$0 folder=$COSPAN_ATTEMPT_DIR/program
 script=$folder/$name
-{ [ -d "$folder" ] || mkdir "$folder"; } && printf %s "$1" > "$script" && chmod u+rx "$script" \
+{ [ -d "$folder/bin" ] || mkdir -p "$folder/bin"; } && printf %s "$1" > "$script" \
+    && printf %s "$stand_in" > "$folder/bin/scontrol" && chmod u+rx "$script" "$folder/bin/scontrol" \
     || fail "it cannot be put into $folder"
 shift
 login= append= output= error=
@@ -123,7 +148,8 @@ if [ -n "$login" ] && command -v bash > /dev/null; then
     unstarted=$COSPAN_ATTEMPT_DIR/unstarted
     printf '' > "$unstarted" || fail "$unstarted cannot be written"
     # What start files print belongs to nobody.
-    exec bash -l -c 'rm -f "$COSPAN_ATTEMPT_DIR/unstarted" && cd "$1" && shift && exec "$@" >&3 2>&4 3>&- 4>&-' "$name" "$PWD" \
-        "$script" "$@" 3>&1 4>&2 > /dev/null 2>&1
+    exec bash -l -c 'rm -f "$COSPAN_ATTEMPT_DIR/unstarted" && cd "$1" && shift &&
+        exec env PATH="$COSPAN_ATTEMPT_DIR/program/bin:$PATH" "$@" >&3 2>&4 3>&- 4>&-' "$name" "$PWD" \
+        "$stand_in_function" "$script" "$@" 3>&1 4>&2 > /dev/null 2>&1
 fi
-exec "$script" "$@"
+exec env PATH="$folder/bin:$PATH" "$stand_in_function" "$script" "$@"

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use cospan_api::v1::document::ComponentDocument;
 use cospan_api::v1::label::OverrideTarget;
+use cospan_api::v1::runner::ReceiverName;
 use cospan_domain::units::DurationMs;
 
 pub(super) fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError> {
@@ -308,6 +309,7 @@ fn a_job_says_as_a_whole_what_its_script_says() {
         (warning.before.to_string().as_str(), warning.signal as u8),
         ("5m", 1)
     );
+    assert_eq!(warning.to, ReceiverName::Script);
     let variables = &job.component[0].environment;
     for (name, value) in [
         ("A", "b"),

@@ -3,7 +3,7 @@
 use cospan_domain::units::Bytes;
 pub(super) use cospan_sites::slurm_site::parse_time;
 
-use cospan_api::v1::runner::SignalName;
+use cospan_api::v1::runner::{ReceiverName, SignalName};
 
 /// Mebibytes, or with a unit: `4G`, `512M`, `1T`. 0 for all that there is.
 pub(super) fn parse_memory(text: &str) -> Option<Bytes> {
@@ -91,12 +91,18 @@ pub(super) fn parse_gpus_of_gres(text: &str) -> Option<GpuDemand> {
         })
 }
 
-/// A signal and its seconds before the end: `USR1@120`, `B:10`, `TERM`.
-pub(super) fn parse_signal(text: &str) -> Option<(SignalName, u64)> {
-    let text = text
-        .strip_prefix("B:")
-        .or_else(|| text.strip_prefix("R:"))
-        .unwrap_or(text);
+/// A signal, its seconds before the end, and who gets it: `USR1@120`, `B:10`, `TERM`. Without `B:`
+/// Slurm sends it to the steps alone, with it to the script alone.
+pub(super) fn parse_signal(text: &str) -> Option<(SignalName, u64, ReceiverName)> {
+    let (flags, text) = text.rsplit_once(':').unwrap_or(("", text));
+    if !["", "B", "R", "BR", "RB"].contains(&flags) {
+        return None;
+    }
+    let to = if flags.contains('B') {
+        ReceiverName::Script
+    } else {
+        ReceiverName::Steps
+    };
     let (name, seconds) = match text.split_once('@') {
         Some((name, seconds)) => (name, parse_whole(seconds)?),
         None => (text, 60),
@@ -109,7 +115,7 @@ pub(super) fn parse_signal(text: &str) -> Option<(SignalName, u64)> {
         "HUP" | "1" => SignalName::Hup,
         _ => return None,
     };
-    Some((name, seconds))
+    Some((name, seconds, to))
 }
 
 /// The exported names, with their values if given.
@@ -209,17 +215,18 @@ mod tests {
 
     #[test]
     fn a_signal_is_known_by_name_and_number() {
-        assert_eq!(parse_signal("USR1@120"), Some((SignalName::Usr1, 120)));
-        assert_eq!(parse_signal("B:SIGTERM"), Some((SignalName::Term, 60)));
-        assert_eq!(parse_signal("10@30"), Some((SignalName::Usr1, 30)));
-        assert_eq!(
-            (
-                parse_signal("KILL@9"),
-                parse_signal("USR1@"),
-                parse_signal("")
-            ),
-            (None, None, None)
-        );
+        let steps = ReceiverName::Steps;
+        for (text, meant) in [
+            ("USR1@120", (SignalName::Usr1, 120, steps)),
+            ("R:10@30", (SignalName::Usr1, 30, steps)),
+            ("B:SIGTERM", (SignalName::Term, 60, ReceiverName::Script)),
+            ("RB:2@9", (SignalName::Int, 9, ReceiverName::Script)),
+        ] {
+            assert_eq!(parse_signal(text), Some(meant), "{text}");
+        }
+        for wrong in ["KILL@9", "USR1@", "", "X:USR1"] {
+            assert_eq!(parse_signal(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]

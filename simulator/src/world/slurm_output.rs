@@ -370,6 +370,7 @@ fn format_cause(cause: &ExitCause) -> String {
         ExitCause::Signal(signal) => format!("signal {signal}"),
         ExitCause::WallTime => "walltime signal 15".to_owned(),
         ExitCause::Terminated => "terminated signal 15".to_owned(),
+        ExitCause::Requeued => "requeued".to_owned(),
         ExitCause::CouldNotStart(_) => "unstarted missing".to_owned(),
         ExitCause::TooLate => "unstarted late".to_owned(),
     }

@@ -3,6 +3,7 @@
 # start programs. Here that is `mkdir` and the command itself.
 
 set -f
+login_mask=$(umask)
 umask 077
 export LC_ALL=C
 nl='

@@ -172,6 +172,10 @@ impl SiteQueue for FaultySite {
         self.inner.queue().is_ours_alone()
     }
 
+    fn check_option(&self, option: &Arc<str>) -> Option<Result<(), String>> {
+        self.inner.queue().check_option(option)
+    }
+
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.call_with_fault(
             SiteCallKind::Status,

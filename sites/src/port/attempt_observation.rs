@@ -189,6 +189,9 @@ pub enum ExitCause {
     WallTime,
     /// The wrapper ended it because it was asked to.
     Terminated,
+    /// It asked for another run (`scontrol requeue` of its own job): the job's own end, which counts
+    /// as an error of its own.
+    Requeued,
     /// The wrapper came to its open gate after the last moment for a common
     /// start, and started nothing.
     TooLate,

@@ -111,6 +111,15 @@ pub trait SiteQueue: Send + Sync {
         false
     }
 
+    /// Checks an option that a job hands to the batch system, and asks nobody; `None` if the site
+    /// hands on no options.
+    ///
+    /// # Errors
+    /// The reason why jobs may not have it.
+    fn check_option(&self, _option: &Arc<str>) -> Option<Result<(), String>> {
+        None
+    }
+
     /// Returns the load, and the state of the attempts asked about, in one query. A failure is no
     /// information about anything.
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError>;

@@ -12,6 +12,7 @@ lrm_describe() {
         | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType|SelectTypeParameters) ')" config
     nodes=$(limited sinfo -e -h -o '%P|%D|%c|%m|%G|%f|%d' 2>&1) || fail unsent "$nodes"
     lines "$nodes" nodes
+    lines "$(limited sinfo -h -R -o '%N: %E' 2> /dev/null)" drained
     # Slurm need not keep accounts, and whoever keeps them need not answer.
     lines "$(seconds=4 && limited sacctmgr -nP show assoc "user=$user" format=account,qos \
         2> /dev/null)" assoc

@@ -3,7 +3,8 @@
 lrm_submit() {
     set -- sbatch --parsable "$@" "$root/$stub" "$root/$wrapper" "$root" "$tag"
     [ "$limit" -eq 0 ] || set -- timeout -k 2 "$limit" "$@"
-    said=$(exec "$@" 2>&1)
+    # Jobs get the mask of the submission, and payloads shall have that of a login.
+    said=$(umask "$login_mask" && exec "$@" 2>&1)
     code=$?
     printf 'code %s\n' "$code"
     # With warnings around the number, and the cluster's name behind a semicolon.

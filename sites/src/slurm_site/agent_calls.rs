@@ -72,10 +72,11 @@ impl SlurmSite {
             },
             lanes: Some(self.read_partitions(&answer)),
             manager: format!(
-                "Slurm {}, cluster {}{}",
+                "Slurm {}, cluster {}{}{}",
                 slurm_setting(&answer, "SLURM_VERSION").unwrap_or("?"),
                 slurm_setting(&answer, "ClusterName").unwrap_or("?"),
-                untracked_note(slurm_setting(&answer, "ProctrackType"))
+                untracked_note(slurm_setting(&answer, "ProctrackType")),
+                drained_note(answer.values_of("drained"))
             ),
         })
     }
@@ -356,6 +357,26 @@ fn untracked_note(tracking: Option<&str>) -> String {
     }
 }
 
+/// Most reasons that are shown why nodes are out of service.
+const MOST_REASONS: usize = 3;
+
+/// Returns a note for people about nodes that Slurm gives to nobody, with its reasons.
+fn drained_note<'a>(drained: impl Iterator<Item = &'a str>) -> String {
+    let nodes: Vec<&str> = drained.collect();
+    let told = nodes.iter().take(MOST_REASONS).copied();
+    let told = told.collect::<Vec<_>>().join("; ");
+    match nodes.len() {
+        0 => String::new(),
+        count if count > MOST_REASONS => {
+            format!(
+                "; out of service: {told}; {} more reasons",
+                count - MOST_REASONS
+            )
+        }
+        _ => format!("; out of service: {told}"),
+    }
+}
+
 fn read_submission(answer: &SiteAgentAnswer, has_own: bool) -> Result<AcceptedAttempt, SiteError> {
     if let Some(number) = answer.last_value("number") {
         return Ok(AcceptedAttempt {
@@ -375,4 +396,23 @@ fn read_submission(answer: &SiteAgentAnswer, has_own: bool) -> Result<AcceptedAt
 
 fn lrm_id(number: &str) -> Result<LrmId, SiteError> {
     LrmId::new(number).map_err(|error| SiteError::OutcomeUnknown(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_out_of_service_are_told_with_the_first_reasons() {
+        let note = |told: &[&str]| drained_note(told.iter().copied());
+        assert_eq!(note(&[]), "");
+        assert_eq!(
+            note(&["n[1-2]: Duplicate jobid", "n7: Not responding"]),
+            "; out of service: n[1-2]: Duplicate jobid; n7: Not responding"
+        );
+        assert_eq!(
+            note(&["a: 1", "b: 2", "c: 3", "d: 4", "e: 5"]),
+            "; out of service: a: 1; b: 2; c: 3; 2 more reasons"
+        );
+    }
 }

@@ -6,23 +6,27 @@ use crate::port::SiteError;
 
 /// Parts of messages after which certainly nothing was submitted, and the site may well accept it
 /// later: it was not reached, or does not know us at the moment.
-const NOT_REACHED: [&str; 7] = [
+const NOT_REACHED: [&str; 8] = [
     "Unable to contact slurm controller",
     "Connection refused",
     "Invalid authentication credential",
     "Protocol authentication error",
     "Unable to establish control",
     "in standby mode",
+    "establish a configuration source",
     "Munge",
 ];
 
-/// Parts of messages about a limit on what one may have at the site at a time.
-const FULL: [&str; 5] = [
+/// Parts of messages about a limit on what one may have at the site at a time, or about nodes that
+/// are out of use for a while.
+const FULL: [&str; 7] = [
     "MaxSubmit",
     "MaxJobCount",
     "Resource temporarily unavailable",
     "temporarily unable to accept job",
     "GrpSubmit",
+    "inactive or drain",
+    "Required node not available",
 ];
 
 /// Parts of messages about a demand of an attempt that the site never meets.
@@ -40,8 +44,32 @@ const UNFIT: [&str; 11] = [
     "TRES",
 ];
 
-/// Parts of messages about such a demand, unless the site's own configuration makes it.
-const UNFIT_OF_ITS_OWN: [&str; 4] = ["nvalid", "nrecognized option", "eservation", "permi"];
+/// Parts of messages about what the site's own configuration demands, unless the attempt has
+/// options of its own.
+const DEMANDED_BY_SITE: [&str; 8] = [
+    "partition",
+    "account",
+    "qos",
+    "QOS",
+    "eservation",
+    "icense",
+    "gres",
+    "permi",
+];
+
+/// Parts of messages about a fault of the site, whatever is submitted.
+const SITE_FAULTS: [&str; 6] = [
+    "I/O error",
+    "No space left",
+    "nable to open",
+    "nable to write",
+    "Invalid user id",
+    "generating job credential",
+];
+
+/// The beginning of the answer of the controller that refuses a job. Also a plugin of the site that
+/// checks submissions refuses so, in words of its own or none ("Unspecified error").
+const CONTROLLER_REFUSED: &str = "Batch job submission failed: ";
 
 /// Parts of messages after which it may have been submitted: the controller was reached, and what
 /// failed is the rest of the talk with it.
@@ -60,7 +88,7 @@ const LOST: [&str; 11] = [
 ];
 
 /// Interprets the end of `sbatch` with this code and these words; `has_own`: the
-/// attempt has options of its own.
+/// attempt has options of its own. What is refused for what it asks is no fault of the site.
 pub(super) fn submission_error(code: i32, said: &[&str], has_own: bool) -> SiteError {
     // A prefix of every line is no news.
     let why = said
@@ -75,12 +103,21 @@ pub(super) fn submission_error(code: i32, said: &[&str], has_own: bool) -> SiteE
     }
     match code {
         126 | 127 => SiteError::NotSent(format!("sbatch cannot be run: {why}")),
-        _ if contains_any(said, &UNFIT) || (has_own && contains_any(said, &UNFIT_OF_ITS_OWN)) => {
-            SiteError::Unfit(why)
-        }
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
+        _ if is_unfit(said, has_own) => SiteError::Unfit(why),
         _ => SiteError::Refused(why),
     }
+}
+
+/// Returns true if these words refuse what the attempt asks for.
+fn is_unfit(said: &[&str], has_own: bool) -> bool {
+    if contains_any(said, &SITE_FAULTS) {
+        return false;
+    }
+    let is_by_controller = said.iter().any(|line| line.contains(CONTROLLER_REFUSED));
+    contains_any(said, &UNFIT)
+        || has_own
+        || (is_by_controller && !contains_any(said, &DEMANDED_BY_SITE))
 }
 
 fn contains_any(said: &[&str], parts: &[&str]) -> bool {
@@ -249,6 +286,22 @@ mod tests {
             ("sbatch: unrecognized option '--prefer=x'", false, true),
             (
                 "Batch job submission failed: I/O error writing script/environment to file",
+                false,
+                false,
+            ),
+            ("Batch job submission failed: Unspecified error", true, true),
+            (
+                "Batch job submission failed: Invalid job array specification",
+                true,
+                true,
+            ),
+            (
+                "sbatch: fatal: --gpus-per-task used without either --gpus or -n/--ntasks",
+                false,
+                true,
+            ),
+            (
+                "sbatch: fatal: Could not establish a configuration source",
                 false,
                 false,
             ),

@@ -113,7 +113,9 @@ impl WrapperEvidence {
         match &self.exit {
             Some((ExitCause::Code(0), _)) => WrapperFileState::Success,
             Some((ExitCause::Signal(TERM | KILL), _)) => WrapperFileState::Killed,
-            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => WrapperFileState::Failure,
+            Some((ExitCause::Code(_) | ExitCause::Signal(_) | ExitCause::Requeued, _)) => {
+                WrapperFileState::Failure
+            }
             Some((ExitCause::Terminated, _)) => WrapperFileState::Terminated,
             Some((ExitCause::WallTime, _)) => WrapperFileState::WallTime,
             Some((ExitCause::CouldNotStart(_), _)) => WrapperFileState::Unstarted,

@@ -112,12 +112,9 @@ impl PayloadCommand {
             let after = after.as_secs_ceil();
             push_line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
-        if let Some(EndWarning { signal, before }) = &pace.warning {
-            push_line(
-                &mut out,
-                "warn",
-                &format!("{signal} {}", before.as_secs_ceil()),
-            );
+        if let Some(EndWarning { signal, before, to }) = &pace.warning {
+            let text = format!("{signal} {} {}", before.as_secs_ceil(), to.as_str());
+            push_line(&mut out, "warn", &text);
         }
         if let Some(earlier) = &self.earlier {
             push_line(&mut out, "earlier", &earlier.to_string());

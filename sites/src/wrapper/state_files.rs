@@ -125,6 +125,7 @@ pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &AttemptAuthenticator) ->
         "signal" => parse_number(words.next()).map(ExitCause::Signal),
         "walltime" => Some(ExitCause::WallTime),
         "terminated" => Some(ExitCause::Terminated),
+        "requeued" => Some(ExitCause::Requeued),
         "unstarted" if find_field(&lines, "cause")? == "unstarted late" => Some(ExitCause::TooLate),
         "unstarted" => Some(ExitCause::CouldNotStart(
             match words.next()? {
@@ -309,6 +310,7 @@ mod tests {
             Some(ExitCause::CouldNotStart(_))
         ));
         assert_eq!(read("unstarted late"), Some(ExitCause::TooLate));
+        assert_eq!(read("requeued"), Some(ExitCause::Requeued));
         assert_eq!(read("code"), None);
         assert_eq!(read("fine"), None);
     }

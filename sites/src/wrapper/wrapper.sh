@@ -95,6 +95,12 @@ signal() {
     kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
 }
 
+# Sends signal $1 to the steps of the job, but not to its batch script. No step has begun? Then Slurm
+# complains, and there is nobody to hear.
+signal_steps() {
+    scancel --signal="$1" "$SLURM_JOB_ID" > /dev/null 2>&1
+}
+
 # Sleeps $1 seconds, less if a signal arrives.
 pause() {
     sleep "$1" &
@@ -207,7 +213,11 @@ terminate() {
 warning() {
     # It cannot hear before it has begun: the signal would only end it.
     [ -e begun ] || return 0
-    signal "$warn"
+    case $warn_to in
+    script) kill -s "$warn" "$payload" 2> /dev/null ;;
+    steps) if [ -n "${SLURM_JOB_ID-}" ]; then signal_steps "$warn" & else signal "$warn"; fi ;;
+    *) signal "$warn" ;;
+    esac
     warn=
     end_ticks
     set_alarm "$(((end_at - now + 99) / 100))"
@@ -267,6 +277,7 @@ look() {
 
 # Takes the attempt's directory and says so.
 take() {
+    login_mask=$(umask)
     umask 077
     mkdir "$attempt" 2> /dev/null || {
         [ ! -e "$attempt" ] || exit 75
@@ -522,13 +533,33 @@ finish() {
         sleep 1
     done
     quieten
+    [ -z "$batch" ] || tell_batch_system "$1"
     exit 0
+}
+
+# Ends as its payload ended, for what the batch system mails and accounts. Nobody is told of an end that
+# is nobody's error.
+tell_batch_system() {
+    case $1 in
+    'code '*) exit "${1#code }" ;;
+    'signal '*) exit "$((128 + ${1#signal }))" ;;
+    'unstarted late') ;;
+    *) exit 1 ;;
+    esac
+}
+
+# Returns the time that was not needed at the gate to Slurm, which starts others the sooner, and tells
+# payloads how much they really have.
+return_time() {
+    left=$(((close_at - now) / 6000))
+    [ -n "${SLURM_JOB_ID-}" ] && [ "$left" -gt 0 ] || return 0
+    scontrol update jobid="$SLURM_JOB_ID" timelimit-="$left" > /dev/null 2>&1 &
 }
 
 # Writes at once how the payload ended by itself. A node that never heard of its job may end the
 # wrapper while that tidies up: what has ended is not to be taken for lost, and run again.
 note_end() {
-    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] || return 0
+    [ -z "$ending" ] && [ -e begun ] && [ ! -e unstarted ] && [ ! -e requeued ] || return 0
     word=$failed_word
     [ "$status" -ne 0 ] || word=$done_word
     printf 'cause %s\n%send %s\n' "$cause" "$word" "$tag" > ended
@@ -658,6 +689,7 @@ attend() {
     sweep
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
+    if [ -e requeued ]; then finish "${ending:+$ending }requeued"; fi
     # Our own signal may end it before it could say that it begins, and it may hide that it did.
     [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
@@ -704,6 +736,7 @@ begin() {
     identity
     printf 'pid %s\nstart %s\nend %s\n' "$pid" "$start" "$tag" > begun || exit 74
     cd "work/$directory" || exit 74
+    umask "$login_mask"
 }
 
 # The start by the site's clock, which is read once: from here on the machine's own counts.
@@ -745,6 +778,7 @@ launch() {
     missed= rung=
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!
+    [ -z "$batch" ] || return_time
     [ -z "$told" ] || terminate terminated
     [ -z "$missed" ] || signal "$missed"
     [ -n "$ending" ] || set_first_alarm "$((wall - warn_s))"
@@ -775,7 +809,7 @@ run() {
         grace_s) grace=$a ;;
         poll_s) poll=$a seldom=$a ;;
         seldom_s) seldom=$a patience=$b ;;
-        warn) warn=$a warn_s=$b ;;
+        warn) warn=$a warn_s=${b%% *} warn_to=${b#* } ;;
         earlier) earlier=$a ;;
         hosts) lists_hosts=1 ;;
         dir) value "$a" && directory=$value ;;
@@ -815,7 +849,7 @@ main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
-    warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
+    warn= warn_s=0 warn_to= signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
     run_name= heart= done_word= failed_word=

@@ -118,3 +118,23 @@ async fn whole_nodes_start_as_many_tasks_as_srun_is_told() {
     assert_eq!(await_exit(&*site, attempt_tag(1)).await, ExitCause::Code(0));
     assert_eq!(read_stdout(&*site, attempt_tag(1)).await, "ran\n".repeat(8));
 }
+
+/// The cluster's own check of submissions refuses jobs of so many processors.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_controller_refuses_is_the_jobs_own_affair() {
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
+    let site = fixture.site();
+    let mut unwanted = submit_request(attempt_tag(1), script_program("echo ran"));
+    unwanted.resources = Resources::processors(13);
+    let mut odd = submit_request(attempt_tag(2), script_program("echo ran"));
+    odd.lrm_options = ["--gpus=4", "--gpus-per-task=1"].map(Into::into).into();
+    for (refused, words) in [(unwanted, "Unspecified error"), (odd, "")] {
+        let answer = site.queue().submit(&refused).await;
+        assert!(
+            matches!(&answer, Err(SiteError::Unfit(why)) if why.contains(words)),
+            "{answer:?}"
+        );
+    }
+}

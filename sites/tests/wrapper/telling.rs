@@ -3,7 +3,7 @@
 use std::fs;
 
 use cospan_domain::ids::Attempt;
-use cospan_domain::runner::{EndWarning, PayloadSignal};
+use cospan_domain::runner::{EndWarning, PayloadSignal, SignalReceiver};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{ExitCause, GateState, RoundPeer};
 use rustix::process::Signal;
@@ -15,7 +15,8 @@ fn warned(shell: Vec<String>, wall_s: u64, before_s: u64) -> Bench {
     bench.pace.wall_time = DurationMs::from_secs(wall_s);
     let signal = PayloadSignal::Usr1;
     let before = DurationMs::from_secs(before_s);
-    bench.pace.warning = Some(EndWarning { signal, before });
+    let to = SignalReceiver::Payload;
+    bench.pace.warning = Some(EndWarning { signal, before, to });
     bench
 }
 
@@ -27,6 +28,21 @@ fn a_warning_comes_before_the_wall_time_and_ends_nothing_by_itself() {
                     while :; do sleep 0.05; done";
         assert!(bench.running(&script(text)).wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::WallTime));
+        assert_eq!(bench.printed(), b"warned\nasked\n");
+    }
+}
+
+#[test]
+fn a_warning_of_the_script_alone_reaches_none_of_its_children() {
+    for shell in shells() {
+        let mut bench = warned(shell, 5, 2);
+        if let Some(warning) = &mut bench.pace.warning {
+            warning.to = SignalReceiver::Script;
+        }
+        let text = "sh -c 'trap \"echo child\" USR1; while :; do sleep 0.05; done' & \
+                    trap 'echo warned' USR1; trap 'echo asked; exit 0' TERM; \
+                    while :; do sleep 0.05; done";
+        assert!(bench.running(&script(text)).wait().success());
         assert_eq!(bench.printed(), b"warned\nasked\n");
     }
 }

@@ -353,7 +353,17 @@ fn format_processor_time(cost: &AccountingReport) -> String {
 fn component_row(component: &ComponentReport) -> Vec<String> {
     let avoided = component.avoid.join(", ");
     let avoids = (!avoided.is_empty()).then(|| format!("avoids {avoided}"));
-    let details: Vec<String> = component.detail.clone().into_iter().chain(avoids).collect();
+    let refusals = component
+        .refused_by
+        .iter()
+        .map(|(site, words)| format!("refused by {site}: {words}"));
+    let details: Vec<String> = component
+        .detail
+        .clone()
+        .into_iter()
+        .chain(avoids)
+        .chain(refusals)
+        .collect();
     vec![
         component.name.clone(),
         color_state(&component.state),
@@ -441,12 +451,14 @@ mod tests {
         let component = serde_json::json!({
             "name": "solver", "processors": 1, "attempt": 2, "state": "failed",
             "detail": "No space left on device (os error 28)", "avoid": ["berlin", "cracow"],
+            "refused_by": {"delft": "Unspecified error"},
         });
         let row = component_row(&serde_json::from_value(component).unwrap());
         let told = anstream::adapter::strip_str(&row[6]).to_string();
         assert_eq!(
             told,
-            "No space left on device (os error 28); avoids berlin, cracow"
+            "No space left on device (os error 28); avoids berlin, cracow; refused by delft: \
+             Unspecified error"
         );
     }
 

@@ -64,6 +64,9 @@ pub(crate) fn run(
         jobs.iter_mut()
             .for_each(|job| job.reservation = Some(shared.clone()));
     }
+    if let Some(most) = args.max_retries {
+        jobs.iter_mut().for_each(|job| job.max_retries = most);
+    }
     let client = context.client()?;
     let mut bringer = upload_inputs::InputUploader::new(&client);
     for (job, origin) in jobs.iter_mut().zip(&origins) {

@@ -141,6 +141,16 @@ fn format_outcome(outcome: &WaitOutcome) -> String {
     )) + &words
 }
 
+/// Formats where a job stands, and why if that is told.
+fn format_phase(id: u64, phase: &PhaseReport) -> String {
+    let reason = phase
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    single_line(&format!("job {id} {}{reason}", color_state(&phase.state)))
+}
+
 struct JobWaiter<'c> {
     client: &'c Client,
     /// The job, if it is the only one.
@@ -210,8 +220,11 @@ impl JobWaiter<'_> {
         for &id in ids {
             let phase = self.client.phase(id)?;
             let before = self.phases.insert(id, phase.clone());
-            if before.is_none_or(|before| before.state != phase.state) && !phase.is_final() {
-                print_note(&format!("job {id} {}", color_state(&phase.state)));
+            let is_news = before.is_none_or(|before: PhaseReport| {
+                before.state != phase.state || before.reason != phase.reason
+            });
+            if is_news && !phase.is_final() {
+                print_note(&format_phase(id, &phase));
             }
         }
         Ok(())

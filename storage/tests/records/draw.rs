@@ -380,7 +380,7 @@ impl Draw {
     fn cause(&mut self) -> AbortCause {
         let component = self.index();
         let detail = self.text();
-        match self.below(10) {
+        match self.below(11) {
             0 => AbortCause::ClaimLost { component, detail },
             1 => AbortCause::InputLost { detail },
             2 => AbortCause::SiteError { component, detail },
@@ -392,6 +392,11 @@ impl Draw {
                 by: JobId(self.n64()),
             },
             8 => AbortCause::ReservationChanged { by: self.name() },
+            9 => AbortCause::Unfit {
+                component,
+                detail,
+                fits_elsewhere: self.coin(),
+            },
             _ => AbortCause::Drained { site: self.name() },
         }
     }
@@ -416,6 +421,9 @@ impl Draw {
             given_back: self.coin(),
             charge: self.maybe(Self::charge),
             avoid: self.some(Self::name),
+            unfit_for: (0..self.below(3))
+                .map(|_| (self.name(), self.text()))
+                .collect(),
             collected: self.some(|draw| OutputCollection {
                 content: draw.maybe(Self::content),
                 done: draw.coin(),
@@ -532,7 +540,7 @@ impl Draw {
     fn happened(&mut self) -> JobEventKind {
         let component = self.index();
         let at = self.at();
-        match self.below(46) {
+        match self.below(47) {
             0 => JobEventKind::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -658,6 +666,10 @@ impl Draw {
                 expected_start: self.maybe(Self::at),
             },
             42..45 => self.of_reservation(),
+            45 => JobEventKind::FoundUnfit {
+                component,
+                detail: self.text(),
+            },
             _ => JobEventKind::JobCancelled { by: self.name() },
         }
     }

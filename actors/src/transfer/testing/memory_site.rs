@@ -32,6 +32,8 @@ pub(crate) struct FakeSiteState {
     pub(crate) half_silent: bool,
     /// Nobody but us uses it.
     pub(crate) ours_alone: bool,
+    /// Its batch system takes options, but for this one.
+    pub(crate) refused_option: Option<&'static str>,
     /// Payloads that do nothing run here; without it every submission is refused.
     pub(crate) runs: bool,
     /// So many submissions do not reach it.
@@ -107,6 +109,7 @@ impl FakeSite {
             hanging: false,
             half_silent: false,
             ours_alone: false,
+            refused_option: None,
             broken: None,
             trouble: None,
             hung: 0,
@@ -216,6 +219,15 @@ impl Drop for EndlessReading<'_> {
 impl SiteQueue for FakeSite {
     fn is_ours_alone(&self) -> bool {
         self.lock_state().ours_alone
+    }
+
+    fn check_option(&self, option: &Arc<str>) -> Option<Result<(), String>> {
+        let refused = self.lock_state().refused_option?;
+        Some(if **option == *refused {
+            Err(format!("{option} is not passed on"))
+        } else {
+            Ok(())
+        })
     }
 
     async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {

@@ -1,28 +1,27 @@
 //! A control plane on its stage, as scenes use it: every call and every change is written down.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
 #[cfg(cospan_chaos)]
 use cospan_actors::chaos::{CrashPoint, set_panic_hook};
 use cospan_actors::journal::JournalChange;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::job::spec::{FileReference, InputSpec, JobSpec, RequestType};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
 
-use super::stage::{file_name, site_name};
-use cospan_simulator::call_faults::RecordedCall;
+use super::script::SceneTranscript;
+use super::stage::file_name;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time between two looks at a condition, where nothing became durable meanwhile.
 const STEP: Duration = Duration::from_millis(500);
@@ -37,18 +36,28 @@ pub(super) struct StagedScene {
     changes: Rc<RefCell<Vec<ToldChange>>>,
     changed: Rc<Notify>,
     found: Rc<RefCell<Vec<String>>>,
+    transcript: Rc<RefCell<Option<Rc<SceneTranscript>>>>,
 }
 
 impl StagedScene {
     /// Makes the scene of this run of the control plane.
     pub(super) fn of_plane_run(plane_run: ControlPlaneRun) -> Self {
-        let (changes, changed, found) = Default::default();
+        let (changes, changed, found, transcript) = Default::default();
         Self {
             plane_run,
             changes,
             changed,
             found,
+            transcript,
         }
+    }
+
+    /// Writes all changes of this run, past and future, to a transcript.
+    pub(super) fn write_to(&self, transcript: &Rc<SceneTranscript>) {
+        for (at, change) in self.changes() {
+            transcript.add_change(at, &change);
+        }
+        *self.transcript.borrow_mut() = Some(transcript.clone());
     }
 
     /// Lists what was not as it was worked out.
@@ -60,6 +69,9 @@ impl StagedScene {
     pub(super) async fn follow_changes(&self) {
         let mut stream = self.plane_run.plane.subscribe_to_changes();
         while let Ok(committed) = stream.recv().await {
+            if let Some(transcript) = &*self.transcript.borrow() {
+                transcript.add_change(self.now(), &committed.change);
+            }
             self.changes
                 .borrow_mut()
                 .push((self.now(), committed.change));
@@ -104,6 +116,17 @@ impl StagedScene {
         }
     }
 
+    /// Checks that a value is as it was worked out.
+    pub(super) fn check_same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
+        self.check(seen == expected, || {
+            format!("{what}: {seen:?} instead of {expected:?}")
+        });
+    }
+
+    pub(super) fn metrics(&self) -> &ControlPlaneMetrics {
+        &self.plane_run.plane.shared().metrics
+    }
+
     /// Sends a command of a user.
     ///
     /// # Errors
@@ -127,32 +150,6 @@ impl StagedScene {
             .plane
             .execute_command(ApiCommand { by, what })
             .await
-    }
-
-    /// Injects a fault at a site now.
-    pub(super) fn inject_fault(&self, site: &SiteName, trouble: SiteFault) {
-        let now = self.now();
-        self.plane_run.world.act_at(now, |world| {
-            if let Some(index) = world.index_of(site) {
-                world.plan_fault(now, index, trouble);
-            }
-        });
-    }
-
-    /// Submits one job.
-    ///
-    /// # Errors
-    /// It is refused.
-    pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
-        match self
-            .ask(ApiRequest::Submit(vec![JobSubmission::from_spec(
-                Arc::new(spec),
-            )]))
-            .await?
-        {
-            ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
-            other => bail!("a submission came to {other:?}"),
-        }
     }
 
     /// Returns the record of a job.
@@ -192,39 +189,23 @@ impl StagedScene {
         Ok(self.now())
     }
 
-    /// Does the same for a condition that only a durable change can bring about, at no cost
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// It was not within this time.
-    pub(super) async fn wait_for_change(
-        &self,
-        within: DurationMs,
-        so: impl Fn(&Self) -> bool,
-    ) -> Result<Timestamp> {
-        let end = self.now() + within;
-        while !so(self) {
-            let left = Duration::from_millis(end.since(self.now()).0);
-            if tokio::time::timeout(left, self.changed.notified())
-                .await
-                .is_err()
-                && !so(self)
-            {
-                bail!("what was waited for did not come about within {within}");
-            }
-        }
-        Ok(self.now())
-    }
-
     /// Makes an actor of this kind panic from now on: at the next message, and so often in all as
-    /// it begins anew. Returns true if actors of this build can panic.
+    /// it begins anew, or else at its next messages. Returns true if actors of this build can
+    /// panic.
     #[cfg(cospan_chaos)]
-    pub(super) fn make_actors_panic(&self, kind: ActorKind, times: usize) -> bool {
+    pub(super) fn make_actors_panic(
+        &self,
+        kind: ActorKind,
+        times: usize,
+        only_at_messages: bool,
+    ) -> bool {
         let mut left = times;
         set_panic_hook(Some(Box::new(move |effect, point| {
             let strikes = match point {
-                CrashPoint::HandlerEntry => left == times && effect == kind.as_str(),
-                CrashPoint::Started => left < times,
+                CrashPoint::HandlerEntry => {
+                    (left == times || only_at_messages) && effect == kind.as_str()
+                }
+                CrashPoint::Started => left < times && !only_at_messages,
                 _ => false,
             } && left > 0;
             left -= usize::from(strikes);
@@ -235,21 +216,8 @@ impl StagedScene {
 
     /// Does nothing: no actor of this build can panic.
     #[cfg(not(cospan_chaos))]
-    pub(super) fn make_actors_panic(&self, _: ActorKind, _: usize) -> bool {
+    pub(super) fn make_actors_panic(&self, _: ActorKind, _: usize, _: bool) -> bool {
         false
-    }
-
-    /// Waits until these jobs have ended, and returns the time at which the last of them did.
-    ///
-    /// # Errors
-    /// They have not within a day.
-    pub(super) async fn until_ended(&self, jobs: &[JobId]) -> Result<Timestamp> {
-        let day = DurationMs::from_secs(86_400);
-        self.wait_until(day, |scene: &Self| {
-            jobs.iter()
-                .all(|id| scene.job_record(*id).is_ok_and(|job| job.is_final()))
-        })
-        .await
     }
 
     /// Lets so much time pass.
@@ -257,48 +225,8 @@ impl StagedScene {
         tokio::time::sleep(Duration::from_millis(length.0)).await;
     }
 
-    /// Lists all calls that reached a site so far.
-    pub(super) fn calls(&self) -> Vec<RecordedCall> {
-        self.plane_run.call_faults.recorded_calls()
-    }
-
-    /// Returns how often each call was made so far.
-    pub(super) fn call_counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for called in self.calls() {
-            *counts.entry(called.call).or_default() += 1;
-        }
-        counts
-    }
-
     /// Lists all durable changes so far, and when each was reported.
     pub(super) fn changes(&self) -> Vec<ToldChange> {
         self.changes.borrow().clone()
     }
-}
-
-/// Lets every component of a job read this file.
-pub(super) fn with_input(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
-    for component in &mut spec.components {
-        let file = FileReference {
-            name: file_name(file)?,
-            bound: None,
-        };
-        let path = RelPath::new("input")?;
-        component.inputs.push(InputSpec {
-            file,
-            path,
-            feed: Default::default(),
-        });
-    }
-    Ok(spec)
-}
-
-/// Lets every component of a job run at this site only.
-pub(super) fn fixed_at(mut spec: JobSpec, site: usize) -> Result<JobSpec> {
-    spec.request = RequestType::Fixed;
-    for component in &mut spec.components {
-        component.site = Some(site_name(site)?);
-    }
-    Ok(spec)
 }

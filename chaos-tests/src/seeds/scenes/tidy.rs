@@ -13,7 +13,14 @@ use cospan_domain::units::{Bytes, DurationMs};
 use super::stage::StagedScene;
 
 /// Actors that report how much they have taken in and not finished.
-const WITH_DEPTH: [&str; 5] = ["intake", "co-allocator", "reserver", "claimer", "notifier"];
+const WITH_DEPTH: [&str; 6] = [
+    "intake",
+    "information",
+    "co-allocator",
+    "reserver",
+    "claimer",
+    "notifier",
+];
 
 /// Notes whatever is not in order a moment from now.
 pub(super) async fn check_at_rest(scene: &StagedScene) {

@@ -95,6 +95,19 @@ pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) ->
         }
         // Nobody refused it processors.
         AbortCause::Barred { .. } => requeue(parameters.claim_backoff, 1),
+        AbortCause::Unfit {
+            component,
+            detail,
+            fits_elsewhere,
+        } => {
+            if *fits_elsewhere {
+                AbortConsequence::Requeue {
+                    not_before: draft.now,
+                }
+            } else {
+                fail_after_abort(describe_refusal(job, *component, detail))
+            }
+        }
         AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
             fail_after_abort(format!("input could not be brought to its site: {detail}"))
         }
@@ -137,6 +150,20 @@ fn describe_own_failure(job: &Job, component: ComponentIndex, detail: &str) -> S
     format!(
         "component {}: {detail}",
         job.component_name(component).unwrap_or_default()
+    )
+}
+
+/// Describes the end of a job that no site takes.
+fn describe_refusal(job: &Job, index: ComponentIndex, detail: &str) -> String {
+    let site = job
+        .components
+        .get(index.0 as usize)
+        .and_then(|component| component.placement.as_ref())
+        .map_or_else(String::new, |placement| placement.site.to_string());
+    format!(
+        "component {}: the batch system of {site} refuses it ({detail}), and no other site can \
+         take it",
+        job.component_name(index).unwrap_or_default()
     )
 }
 

@@ -8,10 +8,14 @@ use crate::job::decide::{abort, decide_claims};
 use crate::job::job_command::{JobRejection, SubmissionAnswer};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState};
+use crate::text::shorten_text;
 use crate::units::{DurationMs, Timestamp};
 
 /// Absences that make a submission certainly not there.
 const ABSENCES: u8 = 2;
+
+/// Most characters that are kept of a batch system's refusal.
+const KEPT_WORDS: usize = 300;
 
 /// Returns true if an absence at `asked_at` would be the last that is needed to take an unanswered
 /// submission for one that never arrived. Its gate is closed before that is reported: a submission
@@ -78,7 +82,10 @@ pub(super) fn apply_submit_answer(
                 settled_at,
             });
         }
-        SubmissionAnswer::Unfit(detail) => end_unfit(draft, index, attempt, detail),
+        SubmissionAnswer::Unfit {
+            detail,
+            fits_elsewhere,
+        } => end_unfit(draft, index, attempt, detail, fits_elsewhere),
         SubmissionAnswer::Full(detail) => end_unsubmitted(draft, index, attempt, detail, false),
         SubmissionAnswer::Barred(detail) => end_barred(draft, index, attempt, detail),
         SubmissionAnswer::Refused(detail) | SubmissionAnswer::NotSent(detail) => {
@@ -119,17 +126,21 @@ fn end_unsubmitted(
     }
 }
 
-/// Ends an attempt that its site would never take: the component goes elsewhere while others can
-/// take it, and the site is not charged for what one job asks for.
+/// Ends an attempt that its site would never take: the component goes elsewhere if another site
+/// can take it, and the site is not charged for what one job asks for.
 fn end_unfit(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     detail: Arc<str>,
+    fits_elsewhere: bool,
 ) {
     let ending = draft.is_ending(index);
     if !ending {
-        abort::avoid_site(draft, index);
+        draft.emit(JobEventKind::FoundUnfit {
+            component: index,
+            detail: shorten_text(&detail, KEPT_WORDS),
+        });
     }
     let how = AttemptEnding::NeverRan(detail.clone());
     draft.emit(JobEventKind::AttemptEnded {
@@ -140,9 +151,10 @@ fn end_unfit(
     if !ending {
         abort::abort_round(
             draft,
-            AbortCause::ClaimLost {
+            AbortCause::Unfit {
                 component: index,
                 detail,
+                fits_elsewhere,
             },
         );
     }

@@ -6,11 +6,12 @@ mod evolve_cost;
 mod evolve_reservations;
 mod evolve_restarts;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evolve_cost::{count_gain_of_job, count_waste_of_job};
 
-use crate::ids::{Attempt, ComponentIndex, Round};
+use crate::ids::{Attempt, ComponentIndex, Round, SiteName};
 use crate::job::job_event::{JobEvent, JobEventKind};
 use crate::job::job_state::{
     AbortCause, AbortConsequence, AttemptState, Component, Job, JobPhase, OutputCollection,
@@ -74,6 +75,9 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             evolve_attempts::apply_attempt_event(job, &event.what, at)
         }
         JobEventKind::SiteAvoided { component } => change_component(job, *component, avoid_site),
+        JobEventKind::FoundUnfit { component, detail } => {
+            change_component(job, *component, |component| exclude_site(component, detail));
+        }
         JobEventKind::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         JobEventKind::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
         JobEventKind::JobStarted => set_running(job, at),
@@ -148,6 +152,14 @@ fn avoid_site(component: &mut Component) {
         .as_ref()
         .map(|placement| placement.site.clone());
     component.avoid.extend(site);
+}
+
+fn exclude_site(component: &mut Component, detail: &Arc<str>) {
+    if let Some(placement) = &component.placement {
+        component
+            .unfit_for
+            .insert(placement.site.clone(), detail.clone());
+    }
 }
 
 fn begin_abort(job: &mut Job, why: &AbortCause, then: &AbortConsequence, at: Timestamp) {
@@ -252,17 +264,23 @@ fn place_job(
 }
 
 /// Replaces the components by those of another split. They are other components: no attempt number
-/// may come twice under one index, even if an index went and came back.
+/// may come twice under one index, even if an index went and came back. What a batch system refused
+/// one of them it refuses the others.
 fn replace_components(components: &mut Vec<Component>, count: usize) {
     let last = components
         .iter()
         .map(|component| component.attempt)
         .max()
         .unwrap_or_default();
+    let unfit_for: BTreeMap<SiteName, Arc<str>> = components
+        .iter()
+        .flat_map(|component| component.unfit_for.clone())
+        .collect();
     components.resize_with(count, Component::default);
-    components
-        .iter_mut()
-        .for_each(|component| component.attempt = last);
+    for component in components {
+        component.attempt = last;
+        component.unfit_for = unfit_for.clone();
+    }
 }
 
 fn moved_bytes(placements: &[Placement]) -> Bytes {
@@ -352,6 +370,7 @@ fn count_abort_cause(job: &mut Job, why: &AbortCause) {
         | AbortCause::Cancelled
         | AbortCause::ReservationChanged { .. }
         | AbortCause::Barred { .. }
+        | AbortCause::Unfit { .. }
         | AbortCause::Drained { .. } => {}
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn any_step() -> impl Strategy<Value = LifeStep> {
     let index = 0..3usize;
     prop_oneof![
         2 => any::<bool>().prop_map(LifeStep::Place),
-        4 => (index.clone(), 0..6u8).prop_map(|(i, a)| LifeStep::Submit(i, a)),
+        4 => (index.clone(), 0..7u8).prop_map(|(i, a)| LifeStep::Submit(i, a)),
         2 => (index.clone(), any::<bool>()).prop_map(|(i, f)| LifeStep::LookUp(i, f)),
         8 => (index.clone(), 0..8u8).prop_map(|(i, s)| LifeStep::See(i, s)),
         1 => (index.clone(), 0..8u8).prop_map(|(i, s)| LifeStep::SeeStale(i, s)),
@@ -78,7 +78,10 @@ fn answer_of_kind(kind: u8) -> SubmissionAnswer {
         1 => SubmissionAnswer::Full("full".into()),
         2 => SubmissionAnswer::NotSent("off".into()),
         3 => SubmissionAnswer::Unknown(DurationMs::from_secs(30)),
-        5 => SubmissionAnswer::Unfit("no such feature".into()),
+        5 | 6 => SubmissionAnswer::Unfit {
+            detail: "no such feature".into(),
+            fits_elsewhere: kind == 5,
+        },
         _ => SubmissionAnswer::Accepted(LrmId::new("5").unwrap()),
     }
 }

@@ -5,7 +5,8 @@ use crate::acquisition::{Acquisition, QueueTimeLimits};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::job_command::{AttemptSighting, InputState, SubmissionAnswer};
 use crate::job::job_due::JobEffectKind;
-use crate::job::job_state::{AttemptState, PhaseKind};
+use crate::job::job_state::{AttemptState, JobPhase, PhaseKind};
+use crate::placement::{PlacementDefaults, PlacementRequest};
 use crate::units::{DurationMs, Timestamp};
 
 const LIMITS: QueueTimeLimits = QueueTimeLimits {
@@ -222,17 +223,57 @@ fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
 }
 
 #[test]
-fn what_its_site_never_takes_goes_elsewhere_and_nobody_is_charged() {
+fn what_its_site_refuses_goes_elsewhere_and_nobody_is_charged() {
     let mut world = JobWorld::new(spec(2));
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place_job();
     world.answer_submission(0, accepted_answer());
-    let told = world.answer_submission(1, SubmissionAnswer::Unfit("invalid feature".into()));
-    assert_eq!(told, ["SiteAvoided", "AttemptEnded", "RoundAborted"]);
+    let told = world.answer_submission(1, refusal("invalid feature", true));
+    assert_eq!(told, ["FoundUnfit", "AttemptEnded", "RoundAborted"]);
     world.sight_attempt(0, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
-    assert_eq!(world.job.components[1].avoid.len(), 1);
     assert_eq!(world.job.setbacks.site_errors, 0);
+    let refusing = world.job.components[1].placement.clone().unwrap().site;
+    world.place_job();
+    let request = PlacementRequest::of_job(&world.job, &PlacementDefaults::default());
+    let components = request.components();
+    assert!(components[0].unfit_for.is_empty());
+    assert_eq!(
+        components[1].unfit_for,
+        [(refusing, "invalid feature".into())].into(),
+        "whatever placements it had since"
+    );
+}
+
+#[test]
+fn what_no_site_is_left_for_fails_with_the_words_of_the_batch_system() {
+    let mut world = JobWorld::new(spec(2));
+    world.acquisition = Acquisition::Queue(LIMITS);
+    world.place_job();
+    world.answer_submission(0, accepted_answer());
+    world.answer_submission(1, refusal(&"no such feature ".repeat(30), false));
+    let kept = world.job.components[1].unfit_for.values().next().unwrap();
+    assert_eq!(
+        kept.len(),
+        303,
+        "long words are cut off where they are kept for long"
+    );
+    world.sight_attempt(0, AttemptSighting::Void);
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert!(
+        reason.contains("refuses it (no such feature ") && reason.contains("no other site"),
+        "{reason}"
+    );
+    assert_eq!(world.job.setbacks.site_errors, 0);
+}
+
+fn refusal(words: &str, fits_elsewhere: bool) -> SubmissionAnswer {
+    SubmissionAnswer::Unfit {
+        detail: words.into(),
+        fits_elsewhere,
+    }
 }
 
 #[test]

@@ -238,6 +238,7 @@ proptest! {
         let mut drawn = with_rigid_policy(with_changed_components(drawn, |part| {
             part.inputs.clear();
             part.avoid.clear();
+            part.unfit_for.clear();
             part.constraints.retain(|constraint| matches!(constraint.rule, LabelRule::Is(_)));
         }), policy);
         drawn.request = request_of_parts(&drawn, drawn.request.components().to_vec());

@@ -62,6 +62,7 @@ prop_compose! {
         gpus in prop_oneof![3 => Just(0u64), 1 => 1..3u64],
         rule in 0..4u32,
         avoid in prop::collection::btree_set(0..5usize, 0..2),
+        unfit in prop::option::weighted(0.2, 0..5usize),
         inputs in prop::collection::btree_set(1..4u8, 0..2),
     ) -> ComponentRequest {
         let arm = || "arm64".into();
@@ -73,6 +74,7 @@ prop_compose! {
                 _ => vec![],
             },
             avoid: avoid.into_iter().map(|i| site_name(NAMES[i])).collect(),
+            unfit_for: unfit.into_iter().map(|i| (site_name(NAMES[i]), "no".into())).collect(),
             inputs: inputs.into_iter().map(|number| content_of_gigabytes(number, 1)).collect(),
             ..ComponentRequest::of_resources(processors_and_gpus(processors, gpus))
         }
@@ -317,6 +319,7 @@ pub(super) fn lift_reasons(
             }
             RefusalReason::NotTheNamedSite(_) => parts[0].site = Some(site.name.clone()),
             RefusalReason::Avoided => parts[0].avoid.clear(),
+            RefusalReason::RefusedByBatchSystem(_) => parts[0].unfit_for.clear(),
             RefusalReason::NoBandwidth { from, to } => {
                 drawn.links.insert((position(from), position(to)));
             }

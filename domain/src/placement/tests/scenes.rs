@@ -159,6 +159,7 @@ prop_compose! {
             site: Some(site_name(if site == 0 { "E" } else { NAMES[site % 4] })),
             chunks: BTreeMap::new(),
             lanes: Vec::new(),
+            unfit_for: BTreeMap::new(),
             barred: BTreeMap::new(),
         }
     }

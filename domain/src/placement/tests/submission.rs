@@ -136,6 +136,41 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
 }
 
 #[test]
+fn a_site_whose_batch_system_refused_the_component_is_not_asked_again() {
+    let refused_by = |names: &[&str]| {
+        let mut component = ComponentRequest::of_resources(Resources::processors(8));
+        component.unfit_for = names
+            .iter()
+            .map(|name| (site_name(name), "Unspecified error".into()))
+            .collect();
+        PlacementRequest::new(worst_fit(), RequestType::NonFixed, true, vec![component])
+    };
+    let sites = [open_site("A", 32), open_site("B", 16)];
+    let chosen = place_on_grid(&refused_by(&["A"]), &grid(sites.clone())).unwrap();
+    assert_eq!(sites_of(&chosen), ["B"], "A has more");
+    let everywhere = refused_by(&["A", "B"]);
+    let refused = place_on_grid(&everywhere, &grid(sites.clone())).unwrap_err();
+    assert_eq!(
+        refused.reason.to_string(),
+        "its batch system refuses the component: Unspecified error"
+    );
+    let first = ComponentIndex(0);
+    let is_left =
+        |request: &PlacementRequest, sites: &[GridSite]| fits_any_site(request, first, sites);
+    assert!(is_left(&refused_by(&["A"]), &sites));
+    assert!(!is_left(&everywhere, &sites));
+    let unheard = GridSite::never_answered(site_name("C"));
+    assert!(
+        is_left(&everywhere, &[sites[0].clone(), unheard]),
+        "C is unknown, not unfit"
+    );
+    assert!(!is_left(
+        &refused_by(&["A"]),
+        &[sites[0].clone(), small_site("C", 4)]
+    ));
+}
+
+#[test]
 fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
     let key = |name: &str| KeyName::new(name).unwrap();
     let of_bob = [(site_name("B"), [key("bob"), key("carol")].into())];

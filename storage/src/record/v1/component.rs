@@ -24,6 +24,7 @@ wire_struct!(Component = job_state::Component {
     not_before: Option<u64>,
     held_since: Option<u64>,
     origins: Vec<Origin>,
+    unfit_for: Vec<(TextValue<SiteName>, Arc<str>)>,
 });
 
 wire_struct!(Origin = job_state::ImportedAttempts { instance: TextValue<InstanceId>, last: u32 });
@@ -108,6 +109,7 @@ wire_enum!(
         TooLong,
         NoGflops,
         LabelMismatch,
+        RefusedByBatchSystem,
         ForOtherKeys,
         NoSuchSite,
         NotTheNamedSite,
@@ -176,11 +178,13 @@ pub(crate) fn max_written_bytes(component: &job_state::Component) -> usize {
         .map_or(0, |placement| placement.sources.len());
     let items =
         sources + component.avoid.len() + component.collected.len() + component.origins.len();
+    let items = items + component.unfit_for.len();
     let detail = component
         .charge
         .as_ref()
         .map_or(0, |charge| charge.detail.len());
-    FIELDS + items * ITEM + (attempt_text_bytes(&component.run) + detail) * ESCAPED
+    let words: usize = component.unfit_for.values().map(|words| words.len()).sum();
+    FIELDS + items * ITEM + (attempt_text_bytes(&component.run) + detail + words) * ESCAPED
 }
 
 /// Returns the bytes of text in the state of an attempt.
@@ -281,6 +285,10 @@ mod tests {
                 detail: text(items),
             }),
             avoid: ('a'..='z').take(items).map(site).collect(),
+            unfit_for: ('a'..='z')
+                .take(items)
+                .map(|last| (site(last), text(300)))
+                .collect(),
             collected: vec![collected; items],
             began: Some(job_state::BegunAttempt {
                 site: site('b'),

@@ -67,6 +67,7 @@ wire_enum!(Happened = JobEventKind {
     AvoidanceLapsed,
     ComponentAvoidanceLapsed { component: u32 },
     SiteAvoided { component: u32 },
+    FoundUnfit { component: u32, detail: Arc<str> },
     ComponentReady { component: u32, host: Arc<str>, clock: Option<i64>, held_for: Option<u64> },
     ReadinessDoubted { component: u32 },
     GoDecided { start_at: u64, start_by: Option<u64> },

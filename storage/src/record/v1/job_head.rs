@@ -148,6 +148,7 @@ wire_enum!(AbortCause = DomainAbortCause {
     Preempted { by: u64 },
     Drained { site: TextValue<SiteName> },
     Barred { component: u32, detail: Arc<str> },
+    Unfit { component: u32, detail: Arc<str>, fits_elsewhere: bool },
     ReservationChanged { by: TextValue<KeyName> },
 });
 

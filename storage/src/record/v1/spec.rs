@@ -16,7 +16,7 @@ use cospan_domain::job::spec::{OverrideScope, RequestType};
 use cospan_domain::job::spec::{Priority as DomainPriority, UnreachableAction};
 use cospan_domain::labels::{self, LabelRule};
 use cospan_domain::resources;
-use cospan_domain::runner::{self, PayloadSignal, RestartScope as DomainScope};
+use cospan_domain::runner::{self, PayloadSignal, RestartScope as DomainScope, SignalReceiver};
 
 use super::convert::{
     RecordProblem, TextValue, WireConversion, is_default, wire_enum, wire_inner, wire_struct,
@@ -154,9 +154,23 @@ wire_struct!(Task = runner::SweepTask {
 wire_struct!(
     Warning = runner::EndWarning {
         signal: Signal,
-        before: u64
+        before: u64;
+        to: Receiver,
     }
 );
+wire_enum!(
+    Receiver = SignalReceiver {
+        Payload,
+        Script,
+        Steps
+    }
+);
+
+impl Default for Receiver {
+    fn default() -> Self {
+        SignalReceiver::default().to_wire()
+    }
+}
 wire_enum!(
     Signal = PayloadSignal {
         Usr1,

@@ -7,7 +7,9 @@ use cospan_domain::acquisition::{
 use cospan_domain::bid::{DimensionWeight, DimensionWeights};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::SiteQueueWait;
-use cospan_domain::runner::{EndWarning, PayloadSignal, RestartScope, RunOptions, SweepTask};
+use cospan_domain::runner::{
+    EndWarning, PayloadSignal, RestartScope, RunOptions, SignalReceiver, SweepTask,
+};
 use cospan_domain::units::DurationMs;
 
 use super::Draw;
@@ -33,6 +35,11 @@ impl Draw {
             warning: self.maybe(|draw| EndWarning {
                 signal: draw.one(&SIGNALS),
                 before: DurationMs(draw.n64()),
+                to: draw.one(&[
+                    SignalReceiver::Payload,
+                    SignalReceiver::Script,
+                    SignalReceiver::Steps,
+                ]),
             }),
             notify: self.some(Self::name),
             restart_scope: self.one(&[RestartScope::Job, RestartScope::Component]),
