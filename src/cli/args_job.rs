@@ -78,8 +78,8 @@ pub(crate) struct SubmitArgs {
     /// Replaces `[reservation]` in the job file.
     #[arg(long, conflicts_with = "start", value_name = "NAME")]
     pub(crate) reservation: Option<ReservationName>,
-    /// How often each job is run again after an error of its own, or after it put itself back into
-    /// the queue (`scontrol requeue`). [default: as the job file says; a script: 0]
+    /// Run each job again after an error of its own, or after it put itself back into the queue
+    /// (`scontrol requeue`), at most this often. [default: as the job file says; a script: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_retries: Option<u32>,
     /// Accept a job even if no known site could ever hold it.

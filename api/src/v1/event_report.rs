@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
-use cospan_domain::job::job_state::{AbortCause, AbortConsequence, AttemptState, Job};
+use cospan_domain::job::job_state::{
+    AbortCause, AbortConsequence, AttemptEnding, AttemptState, Job,
+};
 use cospan_domain::reservation::{
     Coallocation, CoallocationPart, ReservationOutcome, ReservationSearchFailure, StartWindow,
 };
@@ -427,6 +429,17 @@ fn with_claim(
     }
 }
 
+fn with_ending(mut report: EventReport, attempt: Attempt, how: &AttemptEnding) -> EventReport {
+    report.attempt = Some(attempt.0);
+    let ended = AttemptState::Ended {
+        how: how.clone(),
+        at: Timestamp(0),
+    };
+    report.state = Some(ended.as_str().into());
+    report.detail = describe_ending(how);
+    report
+}
+
 fn add_component_event(
     mut report: EventReport,
     what: &JobEventKind,
@@ -492,19 +505,7 @@ fn add_component_event(
             component,
             attempt,
             how,
-        } => {
-            report.attempt = Some(attempt.0);
-            report.state = Some(
-                AttemptState::Ended {
-                    how: how.clone(),
-                    at: Timestamp(0),
-                }
-                .as_str()
-                .into(),
-            );
-            report.detail = describe_ending(how);
-            report.with_component(*component)
-        }
+        } => with_ending(report, *attempt, how).with_component(*component),
         JobEventKind::SiteCharged { component, charge } => {
             report.attempt = Some(charge.attempt.0);
             report.sites = vec![charge.site.to_string()];

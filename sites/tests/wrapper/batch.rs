@@ -11,7 +11,7 @@ use cospan_sites::wrapper::parameters::encode_go_for_site;
 use cospan_sites::wrapper::state_files;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::bench::{Bench, go, our_tag, script, seal, shells, with_each_shell};
+use super::bench::{Bench, Wrapper, go, our_tag, script, seal, shells, with_each_shell};
 
 fn now_ms() -> u64 {
     SystemTime::now()
@@ -38,6 +38,18 @@ fn payload(bench: &Bench) -> Pid {
     Pid::from_raw(name.pid.try_into().unwrap()).unwrap()
 }
 
+/// Asserts that a wrapper ended as its payload did, for what the batch system mails and accounts.
+fn assert_told_to_batch_system(bench: &Bench, wrapper: Wrapper) {
+    let told = wrapper.wait().code();
+    let right = match bench.exit() {
+        None | Some(ExitCause::TooLate) => 0,
+        Some(ExitCause::Code(code)) => code,
+        Some(ExitCause::Signal(signal)) => 128 + signal,
+        Some(_) => 1,
+    };
+    assert_eq!(told, Some(right), "{:?}", bench.exit());
+}
+
 #[test]
 fn a_payload_ended_just_before_its_wrapper_heard_of_it_is_no_success() {
     with_each_shell(|bench| {
@@ -48,7 +60,7 @@ fn a_payload_ended_just_before_its_wrapper_heard_of_it_is_no_success() {
         kill_process_group(payload(bench), Signal::TERM).unwrap();
         std::thread::sleep(Duration::from_millis(60));
         wrapper.signal(Signal::TERM);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
     });
 }
@@ -58,7 +70,7 @@ fn a_payload_that_ends_by_itself_has_its_own_code() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("exit 3"));
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(3)));
     });
 }
@@ -73,7 +85,7 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
         let ready =
             state_files::parse_ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         ready.nodes
     };
     assert_eq!(
@@ -105,7 +117,7 @@ fn the_number_and_the_run_of_a_batch_job_stand_in_ready() {
         let ready =
             state_files::parse_ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
         assert_eq!(bench.decide(GateState::Voided), GateState::Voided);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(ready.job.as_deref(), Some("5"));
         ready.run
     };
@@ -120,7 +132,7 @@ fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
         let wrapper = bench.at_gate_with(&["batch"], &script("date +%s%3N"));
         let start = now_ms() + 2_300;
         bench.decide_with(&decision(&go(), start));
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
         let printed = String::from_utf8(bench.printed()).unwrap();
         // `date` of some systems knows whole seconds only.
@@ -155,7 +167,7 @@ fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
             ..go()
         };
         bench.decide_with(&decision(&in_time, start));
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(0)), "{how_far}");
         let began: u64 = String::from_utf8(bench.printed())
             .unwrap()
@@ -178,7 +190,7 @@ fn nothing_starts_after_the_last_moment_in_the_sites_time() {
             ..go()
         };
         bench.decide_with(&decision(&late, now_ms() - 3_000));
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::TooLate));
         assert_eq!(bench.printed(), b"");
     });
@@ -195,7 +207,7 @@ fn an_end_that_comes_with_a_resumption_ends_the_payload() {
         wrapper.signal(Signal::STOP);
         wrapper.signal(Signal::TERM);
         wrapper.signal(Signal::CONT);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
     });
 }
@@ -218,7 +230,7 @@ fn a_job_that_is_suspended_loses_nothing_of_its_wall_time() {
         both(Signal::STOP);
         std::thread::sleep(Duration::from_secs(5));
         both(Signal::CONT);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
     }
 }
@@ -235,7 +247,7 @@ fn a_job_that_was_suspended_ends_at_its_wall_time_all_the_same() {
         wrapper.signal(Signal::TSTP);
         std::thread::sleep(Duration::from_secs(2));
         wrapper.signal(Signal::CONT);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::WallTime));
         assert!(bench.ran_hundredths() >= 350, "{}", bench.ran_hundredths());
     }
@@ -271,7 +283,7 @@ fn what_was_told_to_end_has_no_end_of_its_own() {
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
         payload(bench);
         wrapper.signal(Signal::TERM);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
         assert!(!bench.path("ended").exists());
     });
@@ -296,7 +308,7 @@ fn a_wrapper_shows_that_it_is_there_until_it_ends() {
         await_sign();
         let group = wrapper.id();
         wrapper.signal(Signal::TERM);
-        assert!(wrapper.wait().success());
+        assert_told_to_batch_system(&bench, wrapper);
         await_end_of_group(group);
     });
 }
