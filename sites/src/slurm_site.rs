@@ -3,7 +3,7 @@
 //! The agent script does all work there, through [`crate::exec`]. The site's root is a directory
 //! that its nodes share; below it is what a local site has, too: `site-id`, `spool/<tag>/`,
 //! `attempts/<tag>/`, `gone/`. A job is ours if it was submitted below this root and has the number
-//! that Slurm gave to an attempt, or its name or comment: see [`attempt_numbers`]. Nothing is ever
+//! that Slurm gave to an attempt, or its name or comment. Nothing is ever
 //! done to a job by its number before it was looked at.
 
 mod accounts;

@@ -60,7 +60,7 @@ fn a_payload_ended_just_before_its_wrapper_heard_of_it_is_no_success() {
         kill_process_group(payload(bench), Signal::TERM).unwrap();
         std::thread::sleep(Duration::from_millis(60));
         wrapper.signal(Signal::TERM);
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
     });
 }
@@ -70,7 +70,7 @@ fn a_payload_that_ends_by_itself_has_its_own_code() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("exit 3"));
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(3)));
     });
 }
@@ -132,7 +132,7 @@ fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
         let wrapper = bench.at_gate_with(&["batch"], &script("date +%s%3N"));
         let start = now_ms() + 2_300;
         bench.decide_with(&decision(&go(), start));
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
         let printed = String::from_utf8(bench.printed()).unwrap();
         // `date` of some systems knows whole seconds only.
@@ -190,7 +190,7 @@ fn nothing_starts_after_the_last_moment_in_the_sites_time() {
             ..go()
         };
         bench.decide_with(&decision(&late, now_ms() - 3_000));
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::TooLate));
         assert_eq!(bench.printed(), b"");
     });
@@ -207,7 +207,7 @@ fn an_end_that_comes_with_a_resumption_ends_the_payload() {
         wrapper.signal(Signal::STOP);
         wrapper.signal(Signal::TERM);
         wrapper.signal(Signal::CONT);
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
     });
 }
@@ -283,7 +283,7 @@ fn what_was_told_to_end_has_no_end_of_its_own() {
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
         payload(bench);
         wrapper.signal(Signal::TERM);
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         assert_eq!(bench.exit(), Some(ExitCause::Terminated));
         assert!(!bench.path("ended").exists());
     });
@@ -308,7 +308,7 @@ fn a_wrapper_shows_that_it_is_there_until_it_ends() {
         await_sign();
         let group = wrapper.id();
         wrapper.signal(Signal::TERM);
-        assert_told_to_batch_system(&bench, wrapper);
+        assert_told_to_batch_system(bench, wrapper);
         await_end_of_group(group);
     });
 }
