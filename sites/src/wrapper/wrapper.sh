@@ -28,12 +28,15 @@
 #
 # Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
 # Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
-# passed on, USR2 means: look again. Under a batch system TSTP and CONT mean that
-# the job is suspended, and goes on. What TERM asks for is done inside its trap,
-# because a flag set just before `wait` blocks would be seen too late. USR2 sets
-# a flag, and who sends it does so again: traps that interrupt each other lose
+# passed on, USR2 means: look at the gate again, ALRM comes from alarms of our own. Under a batch
+# system TSTP and CONT mean that the job is suspended, and goes on. What TERM asks for is done inside
+# its trap, because a flag set just before `wait` blocks would be seen too late. USR2 and ALRM set
+# a flag, and who sends ALRM does so again: traps that interrupt each other lose
 # exit codes in some shells, and run out of stack in all. A forked shell loses
 # signals that come before it has dropped our traps, all but KILL.
+#
+# Bash (5.2) forgets how a child ended if a signal with a trap comes while `wait` learns of it: so
+# few signals as can be have a trap while a payload runs.
 #
 # Speed: the way of a payload that is let in at once runs mkdir and setsid and
 # nothing else; clocks and identities come from /proc by `read`.
@@ -110,18 +113,18 @@ pause() {
     sleeper=
 }
 
-# In $1 seconds, and then every $2 until it is called off, sends USR2 to the wrapper, if it
+# In $1 seconds, and then every $2 until it is called off, sends ALRM to the wrapper, if it
 # is still the same process. Sleeps a little at a time: if it is not called off, because
 # the wrapper was killed, it ends soon.
 alarm() {
     before=$! left=$1
     trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
-    trap - INT USR1 USR2 XCPU TSTP CONT
+    trap - INT USR1 USR2 ALRM XCPU TSTP CONT
     # Called off before it could hear it? Only the end of the wrapper makes `exit` go away.
     [ ! -e exit ] || exit
     while wrapper_lives; do
         if [ "$left" -eq 0 ]; then
-            kill -s USR2 "$$"
+            kill -s ALRM "$$"
             left=$2
         fi
         slice=20
@@ -168,7 +171,7 @@ quieten() {
 beat() {
     before=$!
     trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
-    trap '' INT USR1 USR2 XCPU HUP
+    trap '' INT USR1 USR2 ALRM XCPU HUP
     trap - TSTP CONT
     while wrapper_lives; do
         { read -r up word < /proc/uptime && printf '%s\n' "$up" > live; } 2> /dev/null
@@ -518,7 +521,7 @@ clear_way() {
 
 # Writes how it ended, and ends. A full disk may be full for a moment only.
 finish() {
-    trap '' TERM INT USR1 USR2 XCPU TSTP CONT HUP
+    trap '' TERM INT USR1 USR2 ALRM XCPU TSTP CONT HUP
     quieten
     clock
     tries=60
@@ -659,6 +662,24 @@ sweep_earlier() {
     sweep
 }
 
+# Asks once more how the payload, which is gone, has ended. A shell that kept it tells it now; one that
+# told it already does not know it any more. If bash forgot it, it waits for whatever else still runs,
+# so nothing does, and what it tells then is no status, or that of the signal.
+recall_status() {
+    quieten
+    [ -z "$tick" ] || [ -z "${BASH_VERSION-}" ] || lost=1
+    for turn in 1 2; do
+        before=$status
+        wait "$payload" 2> /dev/null
+        status=$?
+        case $status in
+        127 | -*) status=$before ;;
+        129 | 130 | 138 | 140 | 142 | 143 | 146 | 148 | 152) ;;
+        *) lost= ;;
+        esac
+    done
+}
+
 # Waits for the payload, however often signals interrupt.
 attend() {
     while :; do
@@ -670,16 +691,16 @@ attend() {
         [ -n "$tick" ] || [ "$status" -gt 128 ] || break
         # If the payload is gone too, its status was this one, or is still kept.
         if ! kill -0 "$payload" 2> /dev/null; then
-            trap '' TERM INT USR1 USR2 XCPU TSTP CONT HUP
-            for turn in 1 2; do
-                before=$status
-                wait "$payload" 2> /dev/null
-                status=$?
-                [ "$status" -ne 127 ] || status=$before
-            done
+            trap '' TERM INT USR1 USR2 ALRM XCPU TSTP CONT HUP
+            recall_status
             break
         fi
     done
+    if [ -n "$lost" ] && [ -z "$ending" ]; then
+        printf 'cospan wrapper %s: its shell forgot how the payload ended\n' "$tag" >&2
+        kill -s KILL -- "-$payload" 2> /dev/null
+        exit 74
+    fi
     cause="code $status"
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
     [ -z "$batch" ] || note_end
@@ -774,10 +795,12 @@ launch() {
     # The gate may have been opened late, or the inputs were: the others do not wait for ever.
     clock
     [ -z "$start_by" ] || [ "$now" -le "$start_by" ] || finish "unstarted late"
-    # The alarms of the gate have rung for nobody else.
+    # The alarms of the gate have rung for nobody else, and under bash they ring no more.
+    [ -z "${BASH_VERSION-}" ] || end_ticks
     missed= rung=
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!
+    trap '' USR2
     [ -z "$batch" ] || return_time
     [ -z "$told" ] || terminate terminated
     [ -z "$missed" ] || signal "$missed"
@@ -852,7 +875,7 @@ main() {
     warn= warn_s=0 warn_to= signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
-    run_name= heart= done_word= failed_word=
+    run_name= heart= done_word= failed_word= lost=
     case ${3-} in
     bell) bell=1 ;;
     batch) batch=1 number=${SLURM_JOB_ID-} run_name=${SLURM_JOB_SLUID-} nodes=${SLURM_JOB_NODELIST-} ;;
@@ -864,7 +887,8 @@ main() {
     trap on_end TERM INT
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU
-    trap 'tick=1 rung=1' USR2
+    trap 'tick=1' USR2
+    trap 'tick=1 rung=1' ALRM
     [ -z "$batch" ] || trap on_stop TSTP
     trap : HUP
     take

@@ -36,7 +36,7 @@ fn a_burst_of_alarms_ends_no_payload_before_its_time() {
         let wrapper = bench.running(&script(text));
         bench.await_printed("begun");
         for round in 0..1_500_u64 {
-            wrapper.signal(Signal::USR2);
+            wrapper.signal(Signal::ALARM);
             std::thread::sleep(Duration::from_micros(round % 50 * 10));
         }
         fs::write(bench.path("work/stop"), "").unwrap();
@@ -58,12 +58,52 @@ fn a_flood_of_alarms_ends_neither_wrapper_nor_payload() {
         let wrapper = bench.running(&script(text));
         bench.await_printed("begun");
         for _ in 0..10_000 {
-            wrapper.signal(Signal::USR2);
+            wrapper.signal(Signal::ALARM);
             std::thread::sleep(Duration::from_micros(1));
         }
         fs::write(bench.path("work/stop"), "").unwrap();
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+    });
+}
+
+/// Bash forgets how a payload ended if it hears a signal at that moment.
+#[test]
+fn an_end_among_alarms_is_told_or_unknown_and_no_other() {
+    with_each_shell(|bench| {
+        for _ in 0..15 {
+            let wrapper = bench.running(&script("echo begun; sleep 0.05; exit 6"));
+            bench.await_printed("begun");
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < Duration::from_millis(150) {
+                wrapper.signal(Signal::ALARM);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            let code = wrapper.wait().code();
+            match bench.exit() {
+                Some(cause) => assert_eq!((cause, code), (ExitCause::Code(6), Some(0))),
+                None => assert_eq!(code, Some(74)),
+            }
+            bench.clear();
+        }
+    });
+}
+
+#[test]
+fn a_hint_at_the_end_of_a_payload_changes_nothing() {
+    with_each_shell(|bench| {
+        for _ in 0..15 {
+            let wrapper = bench.running(&script("echo begun; sleep 0.05; exit 6"));
+            bench.await_printed("begun");
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < Duration::from_millis(150) {
+                wrapper.signal(Signal::USR2);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            assert!(wrapper.wait().success());
+            assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+            bench.clear();
+        }
     });
 }
 
