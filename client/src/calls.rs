@@ -9,7 +9,7 @@ use super::query::{QueryBuilder, encode_part, encode_path};
 use super::{Client, ClientError};
 use cospan_api::v1::JobDocument;
 use cospan_api::v1::accounting::AccountPage;
-use cospan_api::v1::commands::{DoneReport, JobSelection, OrderReport};
+use cospan_api::v1::commands::{DoneReport, JobSelection, OrderReport, RerunOrder};
 use cospan_api::v1::event::HistoryReport;
 use cospan_api::v1::file::{FilePage, FileRegistration, FileReport};
 use cospan_api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
@@ -283,6 +283,27 @@ impl Client {
     /// See [`ClientError`].
     pub fn history(&self, id: u64) -> Result<HistoryReport, ClientError> {
         self.get(&format!("/v1/jobs/{id}/events"))
+    }
+
+    /// Submits jobs again that have ended. The same request under the same name is answered with
+    /// the same jobs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::submit`].
+    pub fn rerun_jobs(
+        &self,
+        order: &RerunOrder,
+        idempotency_key: &str,
+    ) -> Result<SubmittedReport, ClientError> {
+        let request = self
+            .build_request("POST", "/v1/jobs:rerun")
+            .header("content-type", "application/json")
+            .header("idempotency-key", idempotency_key);
+        let body = serde_json::to_vec(order)
+            .map_err(|error| self.unexpected_answer_error(error.to_string()))?;
+        let response = self.send_request(request, &body)?;
+        self.read_json(response)
     }
 
     /// Sends a command about jobs.

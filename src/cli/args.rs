@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::args_chaos::ChaosCommand;
 use super::args_job::{
     CancelArgs, ExplainArgs, JobCommandArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs,
-    ReportArgs, ShowArgs, SubmitArgs, VirtualMapArgs, WaitArgs,
+    ReportArgs, RerunArgs, ShowArgs, SubmitArgs, VirtualMapArgs, WaitArgs,
 };
 use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileSubcommand, KeyCommand, ManArgs, QuickstartArgs,
@@ -157,6 +157,8 @@ Example:
     Logs(LogsArgs),
     /// Fetch the output files of a job
     Output(OutputArgs),
+    /// Submit jobs again that have ended
+    Rerun(RerunArgs),
     /// Cancel jobs
     Cancel(CancelArgs),
     /// Do not place jobs until they are thawed

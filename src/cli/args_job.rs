@@ -171,6 +171,7 @@ milliseconds; what is not known yet is empty.
   wasted_processor   processors x time held without running, also in rounds that failed
   execution_time     start to the end of the last payload
   response_time      submission to end
+  group, parameters  of a run of a sweep: the sweep, and its values, with blanks in between
 
 Examples:
   cospan report > jobs.csv
@@ -188,16 +189,16 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Shows where each component is, what it waits for, the job's history, and who did what to it.
-For a sweep as a whole (group:ID), it shows how many runs are in each state.
+For a sweep as a whole (group:ID, or last), it shows how many runs are in each state.
 
 Examples:
   cospan show last
   cospan show group:12
   cospan show 12-14 -o json")]
 pub(crate) struct ShowArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
     /// Without the history.
     #[arg(long)]
     pub(crate) brief: bool,
@@ -216,9 +217,9 @@ Examples:
   cospan explain last
   cospan explain 7 --limit 20 --after 40")]
 pub(crate) struct ExplainArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
     /// Explain at most this many components, site by site.
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
@@ -255,13 +256,14 @@ Waiting changes nothing: interrupt it and wait again whenever you like.
 
 Examples:
   cospan wait last
+  cospan wait 7 8 9
   cospan wait 12-20 --timeout 1h30m
   cospan wait group:12                   every run of a sweep
   cospan wait 12-20 --any                until the first has ended")]
 pub(crate) struct WaitArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
     /// Wait only until the first of them has ended.
     #[arg(long)]
     pub(crate) any: bool,
@@ -284,9 +286,9 @@ Examples:
   cospan logs group:12 --stream stdout   every run of a sweep
   cospan logs 12 --component solver --stream stderr --tail 4kB")]
 pub(crate) struct LogsArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
     /// Only this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
@@ -324,17 +326,18 @@ impl StreamArg {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Puts each file below DIRECTORY/COMPONENT/, for several jobs below DIRECTORY/job-ID/COMPONENT/, whole
-or not at all. Without --overwrite, a different file that is already there stays as it is, and the
-exit code is 2. Sites delete outputs that nobody fetched after store.keep_attempts (default 7d).
+or not at all. The folder of a run of a sweep has its parameters too: job-12,size=64. Without
+--overwrite, a different file that is already there stays as it is, and the exit code is 2. Sites
+delete outputs that nobody fetched after store.keep_attempts (default 7d).
 
 Examples:
   cospan output last
   cospan output group:12 --to results    every run of a sweep
   cospan output 12 --to results --component solver")]
 pub(crate) struct OutputArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
     /// Directory for the files. [default: job-ID, and for several jobs the current directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) to: Option<PathBuf>,
@@ -346,6 +349,31 @@ pub(crate) struct OutputArgs {
     pub(crate) overwrite: bool,
 }
 
+/// `rerun`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each job is submitted as it was the first time, with the input that it had then, and gets a number
+of its own. Runs of a sweep keep their numbers and parameters, and make a new sweep.
+
+Examples:
+  cospan rerun last
+  cospan rerun group:12 --failed         the runs of a sweep that failed
+  cospan rerun 12 15 --wait")]
+pub(crate) struct RerunArgs {
+    /// Jobs of one sweep, or of none: 1 3 5-8 or 1,3,5-8; last, group:12.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: Vec<JobIdList>,
+    /// Of these jobs only those that failed.
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Wait until all new jobs have ended; the exit code says how.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// With --wait: give up waiting after this time (exit code 6); the jobs go on.
+    #[arg(long, requires = "wait", value_name = "DURATION")]
+    pub(crate) timeout: Option<Length>,
+}
+
 /// `cancel`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -354,22 +382,23 @@ continued.
 
 Examples:
   cospan cancel 12
-  cospan cancel 12,15-20
+  cospan cancel 12 15-20
   cospan cancel group:12                 every run of a sweep
-  cospan cancel --all --site delft       every unfinished job with a component there
+  cospan cancel all --site delft         every job that has a component there
   cospan cancel --abandon 12             do not wait for a site that is gone for good")]
 pub(crate) struct CancelArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required_unless_present = "all", value_name = "IDS")]
-    pub(crate) ids: Option<JobIdList>,
-    /// All unfinished jobs that match --site and --owner.
+    pub(crate) ids: Vec<JobIdList>,
+    /// All unfinished jobs that match --site and --owner, as with the word `all`.
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
-    /// With --all: only jobs with a component at this site.
-    #[arg(long, requires = "all")]
+    /// With `all`: only jobs with a component that is placed, claiming or running at this site. Jobs
+    /// that wait for a placement stay, even those that can go nowhere else.
+    #[arg(long)]
     pub(crate) site: Option<String>,
-    /// With --all: only jobs submitted with this key.
-    #[arg(long, requires = "all", value_name = "KEY-NAME")]
+    /// With `all`: only jobs submitted with this key.
+    #[arg(long, value_name = "KEY-NAME")]
     pub(crate) owner: Option<String>,
     /// Abandon components at sites that do not answer or left the configuration. They may still run
     /// there, and are ended if the site ever answers again.
@@ -380,18 +409,18 @@ pub(crate) struct CancelArgs {
 /// `freeze`, `thaw`, `release`
 #[derive(Debug, Args)]
 pub(crate) struct JobCommandArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    pub(crate) ids: Vec<JobIdList>,
 }
 
 /// `priority`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cospan priority 12-20 high")]
 pub(crate) struct PriorityArgs {
-    /// Jobs: 1,3,5-8,last,all,group:12.
-    #[arg(value_name = "IDS")]
-    pub(crate) ids: JobIdList,
+    /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: Vec<JobIdList>,
     /// The new priority.
     #[arg(value_enum)]
     pub(crate) class: JobPriorityArg,

@@ -385,6 +385,18 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         brief: bool,
     },
+    /// Write a configuration to begin with: one local site, on this machine
+    #[command(after_help = "\
+An existing file is never changed. Without FILE it goes where the program looks for it: to --config
+or COSPAN_CONFIG, else to cospan/cospan.toml below $XDG_CONFIG_HOME or ~/.config.
+
+Examples:
+  cospan config init
+  cospan config init ./cospan.toml")]
+    Init {
+        /// The file to write.
+        file: Option<PathBuf>,
+    },
     /// Print the reference of all options for the book
     #[command(hide = true)]
     Reference,

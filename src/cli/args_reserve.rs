@@ -162,9 +162,9 @@ Examples:
   cospan reservation show last
   cospan reservation show course-1")]
     Show {
-        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a shared reservation.
+        /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12; or names of shared reservations.
         #[arg(required = true, value_name = "IDS OR NAME")]
-        ids: ReservationTarget,
+        ids: Vec<ReservationTarget>,
     },
     /// Create a shared reservation: processors for jobs that name it
     #[command(after_help = "\
@@ -214,9 +214,9 @@ Examples:
   cospan reservation cancel 12
   cospan reservation cancel course-1")]
     Cancel {
-        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a shared reservation.
+        /// Jobs: 1 3 5-8 or 1,3,5-8; last, all, group:12; or names of shared reservations.
         #[arg(required = true, value_name = "IDS OR NAME")]
-        ids: ReservationTarget,
+        ids: Vec<ReservationTarget>,
     },
     /// Move a reservation; the old one stays until the new one is confirmed
     #[command(after_help = "\

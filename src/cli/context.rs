@@ -8,6 +8,7 @@ use super::args::GlobalArgs;
 use super::exit::CliError;
 use super::ids::{JobIdItem, JobIdList};
 use super::print::{AnswerPrinter, print_note, warning_word};
+use cospan_api::v1::job::JobRow;
 use cospan_client::{Client, JobFilter, ServerAddress};
 use cospan_server::config::{
     EnvironmentVariables, LoadedConfig, LoadedConfigFile, find_and_load_config,
@@ -176,14 +177,22 @@ impl CommandContext {
     pub(crate) fn resolve_ids(
         &self,
         client: &Client,
-        ids: &JobIdList,
+        ids: &[JobIdList],
     ) -> Result<Vec<u64>, CliError> {
         let mut found = Vec::new();
-        for item in &ids.0 {
+        for item in ids.iter().flat_map(|list| &list.0) {
             match item {
                 JobIdItem::One(JobId(id)) => found.push(*id),
-                JobIdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
-                JobIdItem::Last => found.push(newest_job(client)?),
+                JobIdItem::Range(JobId(from), JobId(to)) => {
+                    found.extend(list_range(client, *from, *to)?)
+                }
+                JobIdItem::Last => {
+                    let newest = newest_job(client)?;
+                    match newest.group {
+                        Some(group) => found.extend(self.list_runs(client, group)?),
+                        None => found.push(newest.id),
+                    }
+                }
                 JobIdItem::All => found.extend(list_every_id(client, JobFilter::default())?),
                 JobIdItem::Group(JobId(group)) => found.extend(self.list_runs(client, *group)?),
             }
@@ -220,7 +229,10 @@ impl CommandContext {
     /// # Errors
     /// Several are meant, or as for [`CommandContext::resolve_ids`].
     pub(crate) fn resolve_one(&self, client: &Client, ids: &JobIdList) -> Result<u64, CliError> {
-        match self.resolve_ids(client, ids)?.as_slice() {
+        match self
+            .resolve_ids(client, std::slice::from_ref(ids))?
+            .as_slice()
+        {
             [id] => Ok(*id),
             ids => Err(CliError::usage_error(
                 format!("this command takes one job, not {}", ids.len()),
@@ -240,17 +252,45 @@ fn poll_until<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
     }
 }
 
-fn newest_job(client: &Client) -> Result<u64, CliError> {
+/// Returns the job that was submitted last, or a run of the sweep that was.
+pub(crate) fn newest_job(client: &Client) -> Result<JobRow, CliError> {
     let page = client.list_jobs(&JobFilter {
         limit: 1,
         ..JobFilter::default()
     })?;
-    page.jobs.first().map(|row| row.id).ok_or_else(|| {
+    page.jobs.into_iter().next().ok_or_else(|| {
         CliError::usage_error(
             "there is no last job: nothing was submitted yet",
             "submit one first",
         )
     })
+}
+
+/// Lists the jobs between two numbers, archived ones included. Numbers leave gaps: the server leaps
+/// when it starts.
+fn list_range(client: &Client, from: u64, to: u64) -> Result<Vec<u64>, CliError> {
+    let mut ids = Vec::new();
+    let mut filter = JobFilter {
+        after: Some(from.saturating_sub(1)),
+        limit: PAGE,
+        ..JobFilter::default()
+    };
+    loop {
+        let page = client.list_accounts(&filter)?;
+        let in_range = page.jobs.iter().map(|row| row.id).filter(|id| *id <= to);
+        ids.extend(in_range);
+        match page.next {
+            Some(next) if next < to => filter.after = Some(next),
+            _ => break,
+        }
+    }
+    if ids.is_empty() {
+        return Err(CliError::usage_error(
+            format!("there is no job from {from} to {to}"),
+            "`cospan list` shows the jobs that there are",
+        ));
+    }
+    Ok(ids)
 }
 
 fn list_every_id(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {

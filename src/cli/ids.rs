@@ -14,7 +14,7 @@ pub(crate) enum JobIdItem {
     One(JobId),
     /// All jobs between two numbers, both included.
     Range(JobId, JobId),
-    /// The newest job of the key in use.
+    /// What was submitted last: a job, or all runs of a sweep.
     Last,
     /// Every job.
     All,
@@ -25,6 +25,13 @@ pub(crate) enum JobIdItem {
 /// A list of jobs as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobIdList(pub Vec<JobIdItem>);
+
+impl JobIdList {
+    /// Returns true if it names every job.
+    pub(crate) fn contains_all(&self) -> bool {
+        self.0.contains(&JobIdItem::All)
+    }
+}
 
 impl FromStr for JobIdList {
     type Err = String;

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{DurationMs, Timestamp};
+use jiff::tz::TimeZone;
 
 use cospan_api::v1::Instant;
 
@@ -29,28 +30,26 @@ pub(crate) fn format_rough(length: DurationMs) -> String {
     }
 }
 
-/// Formats an instant to the second.
+/// Formats an instant to the second, in the local zone.
 pub(crate) fn format_clock(at: Instant) -> String {
-    let text = at.to_string();
-    match text.split_once('.') {
-        Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
-        None => text,
-    }
+    format_in_zone(at, TimeZone::system(), CLOCK)
 }
 
 /// Formats an instant to the second, in the local zone, in a form that can be parsed again.
 pub(crate) fn format_local(at: Instant) -> String {
-    let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
-    match jiff::Timestamp::from_millisecond(ms) {
-        Ok(time) => time
-            .to_zoned_datetime(jiff::tz::TimeZone::system())
-            .strftime(LOCAL)
-            .to_string(),
-        Err(_) => format_clock(at),
-    }
+    format_in_zone(at, TimeZone::system(), LOCAL)
 }
 
+const CLOCK: &str = "%Y-%m-%d %H:%M:%S %:z";
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%:z";
+
+fn format_in_zone(at: Instant, zone: TimeZone, form: &str) -> String {
+    let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(time) => time.to_zoned_datetime(zone).strftime(form).to_string(),
+        Err(_) => at.to_string(),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -68,9 +67,16 @@ mod tests {
             assert_eq!(format_age(Instant(Timestamp(now.0 - ms)), now), text);
         }
         assert_eq!(format_rough(DurationMs::from_secs(3 * 86_400)), "3d");
+    }
+
+    #[test]
+    fn instants_are_told_in_the_zone_of_whoever_reads_them() {
+        let at = Instant(Timestamp(1_772_366_400_123));
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         assert_eq!(
-            format_clock(Instant(Timestamp(1_772_366_400_123))),
-            "2026-03-01 12:00:00Z"
+            format_in_zone(at, zone.clone(), CLOCK),
+            "2026-03-01 13:00:00 +01:00"
         );
+        assert_eq!(format_in_zone(at, zone, LOCAL), "2026-03-01T13:00:00+01:00");
     }
 }

@@ -31,7 +31,7 @@ use args_job::JobPriorityArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
     background, chaos, configuration, doctor, explain, file, job_commands, key, list, logs, output,
-    quickstart, report, reservation, serve, show, simulate, site, slots, store, submit,
+    quickstart, report, rerun, reservation, serve, show, simulate, site, slots, store, submit,
     virtual_map, wait,
 };
 use context::CommandContext;
@@ -150,6 +150,7 @@ fn dispatch_command(
         CliCommand::Wait(args) => wait::run(context, args),
         CliCommand::Logs(args) => logs::run(context, args),
         CliCommand::Output(args) => output::run(context, args),
+        CliCommand::Rerun(args) => rerun::run(context, args),
         CliCommand::Cancel(args) => job_commands::cancel_jobs(context, args),
         CliCommand::Freeze(args) => {
             job_commands::command_jobs(context, JobAction::Freeze, &args.ids, None)

@@ -26,6 +26,14 @@ fn sweep() -> Fake {
                     "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
             }).collect::<Vec<_>>() }))
         }
+        // The numbers of a range that jobs have.
+        "/v1/accounts" => FakeAnswer::json(&json!({ "jobs": (1..=RUNS).map(|id: u64| {
+            let none = json!({ "total_placement_time_ms": 0, "gained_processor_ms": 0,
+                "wasted_processor_ms": 0, "sites_combined": 0, "transfer_volume_bytes": 0 });
+            json!({ "id": id, "owner": "a", "state": "running", "priority": "low", "components": 1,
+                "processors": 1, "submitted_at": "2026-03-01T12:00:00Z", "rounds": 1, "attempts": 1,
+                "accounting": none })
+        }).collect::<Vec<_>>() })),
         "/v1/jobs/3" => FakeAnswer::json(&job(3, "failed")),
         "/v1/jobs/3/explain" => FakeAnswer::json(&json!({
             "job": 3, "summary": "it failed", "verdicts": [], "last_words": [{

@@ -63,14 +63,26 @@ fn every_job_at_one_site_is_cancelled_and_those_elsewhere_go_on() {
     until("all run", || {
         (1..=3).all(|id| scene.state_of(id) == "running")
     });
-    let told = scene.must(&["cancel", "--all", "--site", "s1"]);
+    scene.must(&["site", "drain", "s1"]);
+    submit(&scene, &job("waits", "s1", "sleep 300"));
+    scene.refused(&["cancel", "2", "--site", "s1"], 2, &["cancel all --site"]);
+    let told = scene.cospan(&["cancel", "all", "--site", "s1"]);
+    let counted = "2 jobs with a component at site s1 are being cancelled";
+    has(&String::from_utf8_lossy(&told.stderr), &[counted]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
     has(
         &told,
         &["job 1 is being cancelled", "job 3 is being cancelled"],
     );
     assert!(!told.contains("job 2"), "{told}");
-    scene.refused(&["wait", "1,3"], 5, &["job 1 cancelled", "job 3 cancelled"]);
+    assert!(!told.contains("job 4"), "it has nothing there yet: {told}");
+    let ended = ["job 1 cancelled", "job 3 cancelled"];
+    scene.refused(&["wait", "1", "3"], 5, &ended);
     assert_eq!(scene.state_of(2), "running");
+    scene.must(&["site", "undrain", "s1"]);
+    until("job 4 has its turn", || scene.state_of(4) == "running");
+    let told = scene.must(&["cancel", "--all", "--site", "s1"]);
+    has(&told, &["job 4 is being cancelled"]);
     let left = scene.must(&["list", "--state", "running", "--site", "s2"]);
     assert_eq!(left.lines().count(), 2, "a heading and job 2: {left}");
     scene.must(&["cancel", "2"]);

@@ -78,8 +78,12 @@ fn a_job_that_waits_or_ran_is_told_of_by_the_names_of_its_components() {
         &scene.must(&["show", "1"]),
         &["ComponentBegan component solver"],
     );
+    let plain = scene.file("plain.sh", "hostname\n");
+    scene.refused(&["submit", &plain], 2, &["plain.sh:1", "#!/bin/sh"]);
     scene.must(&["cancel", "1-3"]);
-    scene.refused(&["wait", "1-3"], 5, &[]);
+    // Numbers that no job has are no error in a range.
+    scene.refused(&["wait", "1-80"], 5, &["job 3 cancelled"]);
+    scene.refused(&["wait", "40-80"], 2, &["no job from 40 to 80"]);
     let cancelled = scene.must(&["show", "1"]);
     assert!(
         !cancelled.contains("Setbacks"),

@@ -47,7 +47,7 @@ fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
 #[test]
 fn a_directory_that_stays_with_its_attempt_is_fetched_whole() {
     let mut scene = scene(1);
-    scene.run(
+    let job = scene.job_file(
         r#"
 wall_time = "1m"
 [[component]]
@@ -58,6 +58,7 @@ arguments = ["-c", "mkdir -p out/d && echo 42 > out/d/answer && ln -s d/answer o
 output = [{ path = "out" }, { path = "pipe" }, { path = "none" }]
 "#,
     );
+    scene.refused(&["submit", &job, "--wait"], 1, &["left no output"]);
     let to = scene.environment.path().join("fetched");
     let refused = [
         "a pipe in attempt 1 that cannot be read",
@@ -73,6 +74,35 @@ output = [{ path = "out" }, { path = "pipe" }, { path = "none" }]
         let answer = fs::read_to_string(to.join("solve/out/l"));
         assert_eq!(answer.unwrap(), "42\n");
     }
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_declared_output_that_is_missing_fails_its_job_and_says_so() {
+    let mut scene = scene(1);
+    let text = r#"
+wall_time = "1m"
+[[component]]
+name = "solve"
+processors = 1
+executable = "/bin/sh"
+arguments = ["-c", "echo 42 > answer; mkdir out"]
+output = [{ path = "answer" }, { path = "out" }, { path = "table" }]
+"#;
+    let why =
+        "it succeeded, but left no output table that can be kept: cannot look at table: No such";
+    scene.refused(&["submit", &scene.job_file(text), "--wait"], 1, &[why]);
+    has(&scene.must(&["show", "1"]), &[why]);
+    has(&scene.must(&["explain", "1"]), &[why]);
+    let logs = scene.cospan(&["logs", "1"]);
+    has(&String::from_utf8_lossy(&logs.stderr), &[why]);
+    let to = scene.environment.path().join("fetched");
+    let to = to.display().to_string();
+    scene.refused(&["output", "1", "--to", &to], 3, &["left no table"]);
+    // Once it leaves all of them it succeeds, and nobody has read them.
+    scene.run(&text.replace("mkdir out", "mkdir out; echo 1 > table"));
+    let shown = scene.must(&["show", "2"]);
+    has(&shown, &["table", "at its site; fetch it with"]);
     scene.server.kill().unwrap();
 }
 

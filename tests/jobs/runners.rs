@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cospan_chaos_tests::test_environment::Layout;
 use cospan_chaos_tests::webhook::Receiver;
 
-use super::job_fixture::{PATIENCE, scene, scene_with};
+use super::job_fixture::{PATIENCE, has, scene, scene_with};
 
 /// A job of one component that is a line of shell; `more` comes before it.
 fn shell(more: &str, line: &str) -> String {
@@ -159,6 +159,79 @@ fn a_sweep_becomes_jobs_of_which_no_more_than_allowed_run_at_once() {
     assert!(waits.contains("at most 1 run(s) of its sweep"), "{waits}");
     scene.must(&["cancel", "group:6"]);
     assert_eq!(scene.cospan(&["wait", "group:6"]).status.code(), Some(5));
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn the_failed_runs_of_a_sweep_are_run_again_as_a_sweep() {
+    let mut scene = scene(1);
+    let go = scene.environment.path().join("go");
+    let line = format!(
+        "[ $COSPAN_PARAMETER_size = 1 ] || [ -e {} ] || exit 3; echo $COSPAN_TASK of $COSPAN_TASKS > size",
+        go.display()
+    );
+    let sweep = shell("[sweep]\ngrid = { size = [1, 2, 3] }", &line);
+    let sweep = sweep + "output = [{ path = \"size\" }]\n";
+    let file = scene.job_file(&sweep);
+    scene.refused(
+        &["submit", &file, "--wait"],
+        1,
+        &["job 2 failed", "job 3 failed"],
+    );
+    let told = scene.cospan(&["submit", &file]);
+    let note = "outputs are kept for 7d after the end; fetch them with: cospan output last";
+    has(&String::from_utf8_lossy(&told.stderr), &[note]);
+    scene.refused(
+        &["wait", "last"],
+        1,
+        &["job 4 finished", "job 5 failed", "job 6 failed"],
+    );
+    has(
+        &scene.must(&["show", "last"]),
+        &["group:4", "1 finished, 2 failed"],
+    );
+    std::fs::write(&go, "").unwrap();
+    let told = scene.must(&["rerun", "group:1", "--failed"]);
+    has(&told, &["jobs 7-8 submitted: 2 runs, group:7"]);
+    has(
+        &scene.must(&["wait", "last"]),
+        &["job 7 finished", "job 8 finished"],
+    );
+    assert_eq!(scene.get("/v1/jobs/7")["sweep"]["values"]["size"], "2");
+    has(
+        &scene.must(&["show", "8"]),
+        &[
+            "RUNS",
+            "/bin/sh -c '[ $COSPAN_PARAMETER_size = 1 ]",
+            "until 20",
+        ],
+    );
+    let to = scene.environment.path().join("fetched");
+    scene.must(&["output", "last", "--to", to.to_str().unwrap()]);
+    let left = std::fs::read_to_string(to.join("job-8,size=3/only/size"));
+    assert_eq!(left.unwrap(), "2 of 3\n", "it keeps its number");
+    let told = scene.must(&["report", "--group", "7"]);
+    let rows: Vec<&str> = told.lines().collect();
+    assert!(rows[0].ends_with(",group,parameters"), "{told}");
+    assert!(rows[2].ends_with(",7,size=3"), "{told}");
+    // Of several sweeps it cannot be one, and what runs is not doubled.
+    scene.refused(&["rerun", "2", "5"], 3, &["several sweeps"]);
+    scene.must(&["submit", &scene.job_file(&shell("", "sleep 300"))]);
+    scene.refused(&["rerun", "last"], 3, &["job 9 has not ended"]);
+    has(&scene.must(&["rerun", "9,7", "--failed"]), &[]);
+    scene.must(&["cancel", "9"]);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn payloads_are_told_their_processors() {
+    let mut scene = scene(1);
+    let line = "echo $COSPAN_NPROC $OMP_NUM_THREADS";
+    let job = shell("", line).replace("processors = 1", "processors = 3");
+    scene.run(&job);
+    has(&scene.must(&["logs", "last"]), &["3 3"]);
+    scene.run(&(job + "environment = { OMP_NUM_THREADS = \"2\" }\n"));
+    has(&scene.must(&["logs", "last"]), &["3 2"]);
     scene.server.kill().unwrap();
 }
 

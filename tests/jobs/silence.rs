@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::job_fixture::{Scene, scene, until};
+use cospan_chaos_tests::test_environment::Layout;
+use cospan_chaos_tests::webhook::Receiver;
+
+use super::job_fixture::{Scene, scene, scene_with, until};
 
 /// The server starts anew on this configuration.
 fn restart_on(scene: &mut Scene, configuration: &str) {
@@ -17,6 +20,35 @@ fn without(configuration: &str, site: &str) -> String {
         .split("\n[[")
         .filter(|table| !table.contains(&format!("\"{site}\"")));
     tables.collect::<Vec<_>>().join("\n[[")
+}
+
+#[test]
+fn a_site_that_is_away_and_its_return_are_told_to_its_administrator() {
+    let receiver = Receiver::start().unwrap();
+    let mut scene = scene_with(Layout {
+        sites: 2,
+        processors: 2,
+        notify: format!("webhooks = [{:?}]\n", receiver.address()),
+        ..Layout::default()
+    });
+    let kinds = || {
+        let told = receiver.received();
+        let kinds = told
+            .iter()
+            .map(|notice| notice["kind"].as_str().unwrap().to_owned());
+        kinds.collect::<Vec<_>>()
+    };
+    let root = scene.environment.sites[0].root.clone();
+    let away = root.with_extension("away");
+    std::fs::rename(&root, &away).unwrap();
+    until("it is told to be away", || kinds() == ["unreachable"]);
+    std::fs::rename(&away, &root).unwrap();
+    until("its return is told", || {
+        kinds() == ["unreachable", "answering"]
+    });
+    let told = receiver.received();
+    assert_eq!(told[1]["text"], "site s1 answers again");
+    scene.server.kill().unwrap();
 }
 
 fn job(marks: &Path) -> String {

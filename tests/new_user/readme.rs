@@ -39,6 +39,16 @@ fn every_block_of_the_readme_works_when_it_is_pasted_whole() {
     }
 }
 
+/// Pasted into zsh, `#` begins no comment, and everything after it is an argument.
+#[test]
+fn no_block_of_the_readme_has_a_comment() {
+    let blocks = blocks();
+    assert!(blocks.len() >= 4);
+    for line in blocks.iter().flat_map(|block| block.lines()) {
+        assert!(!line.contains(" #") && !line.starts_with('#'), "{line}");
+    }
+}
+
 #[test]
 fn the_addresses_that_quickstart_prints_answer() {
     let user = Newcomer::new();

@@ -58,6 +58,41 @@ fn a_server_in_the_background_is_started_once_and_stopped_once() {
 }
 
 #[test]
+fn a_server_without_sites_says_so_and_a_configuration_to_begin_with_has_one() {
+    let user = Newcomer::new();
+    let empty = "printf '[server]\\ndata_directory = \"%s/data\"\\n' $PWD > cospan.toml\n\
+                 export COSPAN_CONFIG=$PWD/cospan.toml\n";
+    let said = user.must(&format!("{empty}cospan serve --background\ncospan stop"));
+    assert!(
+        said.contains("has no site") && said.contains("cospan config init"),
+        "{said}"
+    );
+    let init = "mkdir -p there && cospan config init there/cospan.toml";
+    let said = user.must(init);
+    assert!(said.contains("export COSPAN_CONFIG="), "{said}");
+    let said = user.must(
+        "export COSPAN_CONFIG=$PWD/there/cospan.toml\ncospan config check\n\
+         cospan serve --background\ncospan submit --wait -- true\n\
+         cospan store export saved\ncospan stop",
+    );
+    assert!(
+        said.contains("good:") && said.contains("job 1 finished"),
+        "{said}"
+    );
+    assert!(
+        said.contains("save these as well:")
+            && said.contains("there/cospan.toml, ")
+            && said.contains("keys/admin.token"),
+        "{said}"
+    );
+    assert!(!said.contains("has no site"), "{said}");
+    let again = user.paste(init);
+    assert_eq!(again.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(said.contains("stays as it is"), "{said}");
+}
+
+#[test]
 fn a_server_that_cannot_start_in_the_background_says_why() {
     let user = Newcomer::new();
     std::fs::write(user.home().join("here"), "in the way").unwrap();

@@ -56,10 +56,14 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     let site = &environment.sites[0].name;
     let root = &*environment.sites[0].root;
     let create = format!("reservation create course --site {site} -n 2 --for 30m");
-    let create = create.replace("-n 2", "--processors 2");
+    let create = create.replace("-n 2", "--processors 2 --start now");
     let created = ask(&environment, &create);
     assert!(created.status.success(), "{}", said(&created));
     assert_eq!(held(root).as_object().unwrap().len(), 1, "{}", held(root));
+    until("its processors do not count as idle", || {
+        let sites = server.api().unwrap().get_expected("/v1/sites").unwrap();
+        sites["sites"][0]["idle"]["processors"] == 0
+    });
     let twice = ask(&environment, &create);
     assert_eq!(twice.status.code(), Some(3), "{}", said(&twice));
 

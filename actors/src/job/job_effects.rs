@@ -12,13 +12,12 @@ use cospan_domain::job::job_command::{
 };
 use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of_component};
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
-use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
+use cospan_domain::job::spec::ComponentSpec;
 use cospan_domain::placed::Placement;
 use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::SiteRejection;
 use cospan_domain::site::site_state::{AttemptId, Breaker, SiteRecord};
-use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
     AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, GateDecision, GateState, GoDecision,
@@ -26,20 +25,21 @@ use cospan_sites::port::{
 };
 
 use super::job_actor::JobActor;
-use super::reservation_calls;
-use super::site_facts::{is_copy_ready, labels_of_site, submission_settle_time};
-use crate::catalogue::{InformationActor, RegisterOutput};
+use super::site_facts::{labels_of_site, submission_settle_time};
+use super::{output_effects, reservation_calls};
 use crate::chaos::{self, CrashPoint};
 use crate::grid_snapshot::fits_another_site;
 use crate::grid_snapshot::may_go_to_probed_site;
-use crate::site::{AskAdmission, ClusterActor, ErrorCharge, SiteCallMessage, inspect_file};
+use crate::site::{AskAdmission, ClusterActor, ErrorCharge, SiteCallMessage};
 use crate::supervision::ActorId;
 
 /// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
 pub(super) const RETRY: DurationMs = DurationMs(1_000);
 /// The pause before an attempt that is still there is asked again to end, at first.
-const END_AGAIN: DurationMs = DurationMs(5_000);
+pub(super) const END_AGAIN: DurationMs = DurationMs(5_000);
 
+/// The variable with the number of processors of the component.
+const NPROC: &str = "COSPAN_NPROC";
 /// The variable with the chunks that a component reads.
 const CHUNKS: &str = "COSPAN_CHUNKS";
 
@@ -72,20 +72,24 @@ fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
         JobEffectKind::OpenGate => Some(open_gate(actor, effect)),
         JobEffectKind::End => Some(end_attempt(actor, effect)),
         JobEffectKind::RecordCharge => Some(charge_site(actor, effect)),
-        JobEffectKind::ReadOutput(output) => Some(inspect_output(actor, effect, output)),
-        JobEffectKind::RegisterOutput(output) => register_output(actor, effect, output),
+        JobEffectKind::ReadOutput(output) => {
+            Some(output_effects::read_output(actor, effect, output))
+        }
+        JobEffectKind::RegisterOutput(output) => {
+            output_effects::register_output(actor, effect, output)
+        }
         JobEffectKind::Reserve => reservation_calls::call_site_for_reservation(actor),
     }
 }
 
-fn attempt_tag_of(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
+pub(super) fn attempt_tag_of(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
     actor
         .job()
         .tag_of(actor.shared.instance, effect.component, effect.attempt)
 }
 
 /// Makes one call to the site of the effect's component, through the site's actor.
-fn call_own_site<T: Send + 'static>(
+pub(super) fn call_own_site<T: Send + 'static>(
     actor: &JobActor,
     effect: &JobEffect,
     call: SiteCallMessage<T>,
@@ -306,6 +310,8 @@ fn make_submit_request(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitReq
     let launch =
         site.and_then(|site| AttemptLaunch::for_component(job, effect.component, &site, &labels));
     let mut launch = launch.unwrap_or_else(|| AttemptLaunch::as_described(spec));
+    let resources = job.resources_of(effect.component).unwrap_or_default();
+    launch.set_variable(NPROC, resources.processors.to_string());
     let chunks = chunks_of(job, effect.component);
     if !chunks.is_empty() {
         launch.set_variable(CHUNKS, describe_chunks(spec, &chunks));
@@ -345,7 +351,7 @@ fn make_submit_request(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitReq
         tag,
         round: job.round,
         epoch: actor.shared.epoch,
-        resources: job.resources_of(effect.component).unwrap_or_default(),
+        resources,
         program: at_site.program,
         staged_executable: staged.map(|content| content.digest),
         inputs,
@@ -582,73 +588,4 @@ fn charge_site(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
             },
         }
     })
-}
-
-/// The most characters in the job's record of why an output cannot be kept.
-const WHY_MAX: usize = 500;
-
-fn inspect_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {
-    let component = effect.component;
-    let spec = actor.job().component_spec(component);
-    let path = spec
-        .and_then(|spec| spec.outputs.get(output as usize))
-        .map(|o| o.path.clone());
-    let tag = attempt_tag_of(actor, effect);
-    let site = actor.site_of_effect(effect);
-    let owner = actor.job().owner.clone();
-    let shared = actor.shared.clone();
-    Box::pin(async move {
-        chaos::reach_point(CrashPoint::SpawnedFuture);
-        let inspected = match site.zip(path) {
-            Some((site, path)) => {
-                inspect_file(&shared, &owner, &site, FilePlace::Output(tag, path)).await
-            }
-            None => Err(SiteError::Refused("no such output".into())),
-        };
-        let content = match inspected {
-            Ok(inspected) => Ok(inspected.content),
-            Err(SiteError::Refused(why)) => {
-                Err(why.chars().take(WHY_MAX).collect::<String>().into())
-            }
-            Err(_) => return (None, END_AGAIN),
-        };
-        (
-            Some(JobCommand::OutputRead {
-                component,
-                output,
-                content,
-            }),
-            RETRY,
-        )
-    })
-}
-
-fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<PendingEffect> {
-    let component = effect.component;
-    let spec = actor.job().component_spec(component)?;
-    let OutputDestination::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect
-    else {
-        return None;
-    };
-    let state = actor.job().components.get(component.0 as usize)?;
-    let content = state.collected.get(output as usize)?.content?;
-    if !is_copy_ready(&actor.shared, content.digest, site) {
-        return None;
-    }
-    let information = actor.shared.actors.addr::<InformationActor>(&())?;
-    let message = RegisterOutput {
-        name: register.clone(),
-        content,
-        site: site.clone(),
-        by: actor.job().owner.clone(),
-    };
-    Some(Box::pin(async move {
-        match information.send(message).await {
-            Ok(Ok(())) => (
-                Some(JobCommand::OutputRegistered { component, output }),
-                RETRY,
-            ),
-            Ok(Err(_)) | Err(_) => (None, END_AGAIN),
-        }
-    }))
 }

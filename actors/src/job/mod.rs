@@ -7,6 +7,7 @@ mod job_changes;
 mod job_effects;
 mod job_external_state;
 mod job_metrics;
+mod output_effects;
 mod reservation_calls;
 mod reservation_metrics;
 mod reservation_quota;

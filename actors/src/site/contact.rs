@@ -59,13 +59,17 @@ impl ClusterActor {
             SiteContact::Answering { .. } => {
                 info!(site = %self.name, "the site answers");
                 self.note_answers_again();
+                if std::mem::take(&mut self.told_away) {
+                    let text = format!("site {} answers again", self.name);
+                    self.push_notification(SiteNotificationKind::Answering, text);
+                }
             }
             SiteContact::Unreachable { .. } => self.handle_silence(now),
             SiteContact::CredentialsExpired { .. } => {
                 let told = self.report.trouble.as_deref().unwrap_or("renew them");
                 let text = format!("site {} refuses our credentials: {told}", self.name);
                 warn!(site = %self.name, "the site refuses our credentials: {told}");
-                self.push_notification(SiteNotificationKind::CredentialsExpired, text);
+                self.tell_away(SiteNotificationKind::CredentialsExpired, text);
             }
             SiteContact::NeverAnswered => {}
         }
@@ -87,7 +91,7 @@ impl ClusterActor {
                 "the site cannot be used: nothing new goes there until somebody mends it"
             );
             let text = format!("site {} cannot be used: {error}", self.name);
-            return self.push_notification(SiteNotificationKind::Unreachable, text);
+            return self.tell_away(SiteNotificationKind::Unreachable, text);
         }
         warn!(
             site = %self.name,
@@ -108,7 +112,7 @@ impl ClusterActor {
             self.shared.live.request_all_answers(now);
             self.shared.actors.request_look_of_all(ActorKind::Cluster);
             let text = format!("site {} does not answer", self.name);
-            self.push_notification(SiteNotificationKind::Unreachable, text);
+            self.tell_away(SiteNotificationKind::Unreachable, text);
         }
     }
 
@@ -116,6 +120,12 @@ impl ClusterActor {
         self.shared.metrics.isolated.set(i64::from(isolated));
         self.shared.actors.request_look_of_all(ActorKind::Job);
         self.shared.request_planning();
+    }
+
+    /// Tells the site's administrator that it is away; its return is told then too.
+    fn tell_away(&mut self, kind: SiteNotificationKind, text: String) {
+        self.told_away = true;
+        self.push_notification(kind, text);
     }
 
     fn push_notification(&mut self, kind: SiteNotificationKind, text: String) {

@@ -150,7 +150,10 @@ impl ClusterActor {
                         },
                         None,
                     );
+                    // What the site has idle is not what it was.
+                    this.hinted = true;
                     this.commit_record(ctx);
+                    this.poll_if_due(this.now(), ctx);
                 }
                 None => drop(ctx.run_later(RETRY, Self::call_shared_reservations)),
             }

@@ -48,6 +48,8 @@ pub struct ClusterActor {
     pub(super) polling: bool,
     /// True if the site's latest answer came from the files of attempts alone.
     pub(super) half_silent: bool,
+    /// True if the site's administrator was told that it is away, and not yet that it is back.
+    pub(super) told_away: bool,
     /// The site reported a change since it was last asked.
     pub(super) hinted: bool,
     pub(super) polled_at: Option<Timestamp>,
@@ -110,6 +112,7 @@ impl ClusterActor {
             pieces: FairTurns::default(),
             polling: false,
             half_silent: false,
+            told_away: false,
             hinted: false,
             polled_at: None,
             described_at: None,

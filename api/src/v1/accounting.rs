@@ -1,5 +1,8 @@
 //! The costs of jobs, job by job.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use cospan_domain::job::accounting::JobAccounting;
 use cospan_domain::job::job_state::Job;
 use serde::{Deserialize, Serialize};
@@ -92,12 +95,20 @@ pub struct AccountRow {
     pub rounds: u32,
     /// Attempts of all components together.
     pub attempts: u32,
+    /// The sweep of which this job is a run: the job of the first run.
+    #[serde(default)]
+    pub group: Option<u64>,
+    /// The values of the run's parameters.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub parameters: BTreeMap<Arc<str>, Arc<str>>,
     /// The costs of the job.
     pub accounting: AccountingReport,
 }
 
 impl From<&Job> for AccountRow {
     fn from(job: &Job) -> Self {
+        let task = job.spec.run.task.as_ref();
         let attempts = job.components.iter().map(|component| component.attempt.0);
         let placed_by = job.placed_by.as_ref().map(|by| &by.policy);
         let policy = placed_by.or(job.spec.policy.as_ref());
@@ -116,6 +127,8 @@ impl From<&Job> for AccountRow {
             ended_at: job.ended_at().map(Instant),
             rounds: job.round.0,
             attempts: attempts.fold(0, u32::saturating_add),
+            group: task.map(|task| task.group.0),
+            parameters: task.map(|task| task.values.clone()).unwrap_or_default(),
             accounting: job.into(),
         }
     }

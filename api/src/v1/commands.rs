@@ -27,7 +27,8 @@ pub struct JobSelection {
     /// nobody selects all jobs by accident.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// Only jobs with a component at this site.
+    /// Only jobs with a component at this site, or that must go there; for `cancel` only jobs with
+    /// a component that is placed, claiming or running there.
     #[serde(
         default,
         with = "text::option",
@@ -66,6 +67,18 @@ pub struct JobSelection {
     /// The new priority; for `priority` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityName>,
+}
+
+/// Jobs to submit again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RerunOrder {
+    /// Jobs that have ended: of one sweep, or of none.
+    #[serde(deserialize_with = "number::list")]
+    pub ids: Vec<u64>,
+    /// Accept them even if no known site can ever hold them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unplaceable: bool,
 }
 
 /// The state of a job, as a filter.

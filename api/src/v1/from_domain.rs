@@ -49,6 +49,7 @@ impl From<&Job> for JobReport {
             instants: (&*job.instants).into(),
             accounting: job.into(),
             revision: job.revision,
+            outputs_kept_ms: None,
             document: (&*job.spec).into(),
         }
     }
@@ -277,12 +278,13 @@ fn output_reports(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> 
             |(index, output): (usize, &cospan_domain::job::spec::OutputSpec)| {
                 let collected = state.collected.get(index);
                 let content = collected.and_then(|collected| collected.content);
+                let stays = matches!(output.collect, OutputDestination::Fetch);
                 OutputReport {
                     path: output.path.to_string(),
                     digest: content.map(|content| content.digest.to_string()),
                     size_bytes: content.map(|content| content.size.0),
-                    collected: collected.is_some_and(|collected| collected.done),
-                    stays: matches!(output.collect, OutputDestination::Fetch),
+                    collected: !stays && collected.is_some_and(|collected| collected.done),
+                    stays,
                 }
             },
         )

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -65,8 +66,23 @@ pub struct JobReport {
     pub accounting: AccountingReport,
     /// Number of times that the job's record was written.
     pub revision: u64,
+    /// The time after the job's end for which sites keep outputs that are not brought elsewhere;
+    /// missing if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs_kept_ms: Option<u64>,
     /// The document that was submitted.
     pub document: JobDocument,
+}
+
+impl JobReport {
+    /// Says how long outputs that are not brought elsewhere are kept, if the job has any.
+    pub fn with_outputs_kept(mut self, keep: DurationMs) -> Self {
+        let mut outputs = self.document.component.iter().flat_map(|c| &c.output);
+        if outputs.any(|output| output.site.is_none()) {
+            self.outputs_kept_ms = Some(keep.0);
+        }
+        self
+    }
 }
 
 /// The phase of a job.

@@ -18,6 +18,9 @@ use super::{number, text};
 
 /// Default tolerance between the starts at several sites.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
+/// A start that passed no longer ago was `now` when it was written: the request took its time, and
+/// clocks differ.
+const JUST_NOW: DurationMs = DurationMs::from_secs(60);
 
 /// A reservation that jobs are to share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -150,7 +153,7 @@ impl SharedDocument {
         let earliest = self.start.map_or(now, |start| start.0);
         let within = self.within.map_or(DurationMs::ZERO, |within| within.0);
         let window = StartWindow::new(earliest, earliest + within);
-        if window.latest < now && self.start.is_some() {
+        if window.latest + JUST_NOW < now && self.start.is_some() {
             return Err(("start", "lies in the past; give a later one".into()));
         }
         Ok(SharedReservationTerms {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::partition::LaneReport;
+use super::preferences::ScoreNumber;
 use super::quantity::Instant;
 
 /// Counts by name: `processors`, `memory_mb`, `gpus`, ...
@@ -67,6 +68,16 @@ pub struct SiteReport {
     /// acquired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneReport>,
+    /// The share of the site that our jobs may fill, in millionths; missing if they may fill it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_millionths: Option<u32>,
+    /// The computing power of each processor, in million operations per second, if it is
+    /// configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mflops_per_processor: Option<u64>,
+    /// Results in benchmarks, as configured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub benchmarks: BTreeMap<String, ScoreNumber>,
     /// Links that bring files to the site; only where one site is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkReport>,

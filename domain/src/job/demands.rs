@@ -233,6 +233,7 @@ pub fn outputs_to_bring(
 }
 
 /// Iterates over the outputs that go to a site and are not there yet, by component and position.
+/// Of those that stay, the last of a component is listed until all of them were seen.
 pub(super) fn uncollected_outputs(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, &OutputCollection, &OutputSpec)> {
@@ -241,8 +242,10 @@ pub(super) fn uncollected_outputs(
         .filter(move |_| collects)
         .flat_map(|(index, component, spec)| {
             let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));
-            let open = outputs.filter(|(_, (state, output))| {
-                !state.done && !matches!(output.collect, OutputDestination::Fetch)
+            let last_staying = spec.last_staying_output();
+            let open = outputs.filter(move |(at, (state, output))| {
+                let stays = matches!(output.collect, OutputDestination::Fetch);
+                !state.done && (!stays || last_staying == Some(*at))
             });
             open.map(move |(at, (state, output))| (index, at, state, output))
         })

@@ -160,6 +160,8 @@ pub enum JobCommand {
         /// The content, or the site's reason why there is none.
         content: Result<Content, Arc<str>>,
     },
+    /// All outputs of a component that stay where they were made are there.
+    OutputsStay { component: ComponentIndex },
     /// An output is at its site, and the catalogue knows it.
     OutputRegistered {
         component: ComponentIndex,

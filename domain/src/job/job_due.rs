@@ -29,7 +29,8 @@ pub enum JobEffectKind {
     End,
     /// Have its site record an error.
     RecordCharge,
-    /// Find out the content of this output.
+    /// Find out the content of this output; if it stays, whether it and all others of its component
+    /// that stay are there.
     ReadOutput(u32),
     /// Once this output is at its site, enter it in the catalogue.
     RegisterOutput(u32),
@@ -187,13 +188,15 @@ fn push_output_effects(
     let Some(spec) = job.component_spec(index) else {
         return;
     };
-    for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
-        if state.done || matches!(output.collect, OutputDestination::Fetch) {
+    let last_staying = spec.last_staying_output();
+    for (at, (state, output)) in (0..).zip(component.collected.iter().zip(&spec.outputs)) {
+        let stays = matches!(output.collect, OutputDestination::Fetch);
+        if state.done || (stays && last_staying != Some(at)) {
             continue;
         }
         let kind = match state.content {
-            None => JobEffectKind::ReadOutput(at as u32),
-            Some(_) => JobEffectKind::RegisterOutput(at as u32),
+            None => JobEffectKind::ReadOutput(at),
+            Some(_) => JobEffectKind::RegisterOutput(at),
         };
         push(kind);
     }

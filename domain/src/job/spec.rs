@@ -178,6 +178,17 @@ pub struct FileReference {
     pub bound: Option<Content>,
 }
 
+impl ComponentSpec {
+    /// Returns the position of the last output that stays where it is made, if there is one.
+    pub(super) fn last_staying_output(&self) -> Option<u32> {
+        let last = self
+            .outputs
+            .iter()
+            .rposition(|output| matches!(output.collect, OutputDestination::Fetch));
+        last.map(|at| at as u32)
+    }
+}
+
 /// A file that a component reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputSpec {

@@ -77,6 +77,7 @@ pub(super) const RULES: &[AccessRule] = rules! {
     POST "/v1/jobs:thaw" USER, ALL, "thaw";
     POST "/v1/jobs:release" USER, ALL, "release";
     POST "/v1/jobs:priority" USER, ALL, "priority";
+    POST "/v1/jobs:rerun" USER, ALL, "rerun";
     GET "/v1/accounts" READER, ROWS, "report";
     GET "/v1/events" READER, ALL, "wait";
     GET "/v1/sites" READER, None, "site list";

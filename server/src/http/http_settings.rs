@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cospan_api::server_address::ServerAddress;
 use cospan_domain::job::spec::JobSpecLimits;
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationMs};
 
 use crate::uploads::UploadSettings;
 
@@ -57,6 +57,8 @@ pub struct HttpSettings {
     pub stop_timeout: Duration,
     /// Time between two checks of the key file for changes.
     pub key_refresh: Duration,
+    /// Time after a job's end for which sites keep what it left.
+    pub keep_attempts: DurationMs,
     /// Bounds that a submission must keep.
     pub spec_limits: JobSpecLimits,
     /// Files that users send.
@@ -99,6 +101,7 @@ impl Default for HttpSettings {
             kept_changes: 16_384,
             stop_timeout: Duration::from_secs(5),
             key_refresh: Duration::from_millis(250),
+            keep_attempts: DurationMs::from_secs(7 * 86_400),
             spec_limits: JobSpecLimits::default(),
             uploads: UploadSettings::default(),
         }

@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::jobs::CallerJobFilter;
+use super::jobs::{CallerJobFilter, has_component_at};
 use super::middleware::{self, RequestCaller};
 use super::query;
 use super::state::HttpState;
@@ -29,11 +29,21 @@ fn bad_request(detail: impl Into<String>) -> HttpFailure {
     HttpFailure::new(Code::BadSelection, detail)
 }
 
+/// A command about jobs, as far as it matters for the choice of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobOrder {
+    /// Ends jobs: only those that have something at a site are meant by its name.
+    Cancel,
+    /// Any other; jobs that must go to a site are meant by its name too.
+    Other,
+}
+
 /// Selects the jobs that are meant, and the place to continue.
 fn select_jobs(
     edge: &HttpState,
     caller: &RequestCaller,
     selection: &JobSelection,
+    order: JobOrder,
 ) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
     let filtered = selection.site.is_some()
         || selection.state.is_some()
@@ -54,7 +64,7 @@ fn select_jobs(
             let ids = selection.ids.iter().map(|id| JobId(*id));
             Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
         }
-        (true, true) => scan_jobs(edge, caller, selection),
+        (true, true) => scan_jobs(edge, caller, selection, order),
     }
 }
 
@@ -62,6 +72,7 @@ fn scan_jobs(
     edge: &HttpState,
     caller: &RequestCaller,
     selection: &JobSelection,
+    order: JobOrder,
 ) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
     let filter = CallerJobFilter {
         state: selection.state,
@@ -82,7 +93,12 @@ fn scan_jobs(
             return Ok((ids, last));
         }
         last = Some(id.0);
-        if !job.is_final() && filter.matches_job(job) {
+        let stays_away = order == JobOrder::Cancel
+            && selection
+                .site
+                .as_ref()
+                .is_some_and(|site| !has_component_at(job, site));
+        if !job.is_final() && !stays_away && filter.matches_job(job) {
             ids.push(*id);
         }
     }
@@ -125,9 +141,10 @@ async fn command_many(
     edge: &HttpState,
     caller: RequestCaller,
     selection: &JobSelection,
+    order: JobOrder,
     what: impl Fn(Vec<JobId>) -> ApiRequest,
 ) -> HandlerResult {
-    let (ids, next) = select_jobs(edge, &caller, selection)?;
+    let (ids, next) = select_jobs(edge, &caller, selection, order)?;
     let view = edge.backend.view();
     let refused: Vec<_> = ids
         .iter()
@@ -214,7 +231,11 @@ macro_rules! orders {
         ) -> HandlerResult {
             let selection = read_selection(&request, payload, &edge, stringify!($name)).await?;
             let what: fn(&JobSelection, Vec<JobId>) -> ApiRequest = $what;
-            command_many(&edge, caller, &selection, |ids| what(&selection, ids)).await
+            let order = match stringify!($name) {
+                "cancel" => JobOrder::Cancel,
+                _ => JobOrder::Other,
+            };
+            command_many(&edge, caller, &selection, order, |ids| what(&selection, ids)).await
         }
     )*};
 }
@@ -253,10 +274,9 @@ pub(super) async fn priority(
     let selection = read_selection(&request, payload, &edge, "priority").await?;
     let to = selection.priority.unwrap_or_default().into();
     let uncapped = caller.has_role(Role::Priority);
-    command_many(&edge, caller, &selection, |jobs| ApiRequest::SetPriority {
-        jobs,
-        to,
-        uncapped,
+    let order = JobOrder::Other;
+    command_many(&edge, caller, &selection, order, |jobs| {
+        ApiRequest::SetPriority { jobs, to, uncapped }
     })
     .await
 }

@@ -7,7 +7,7 @@ use actix_web::http::header::ContentType;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_domain::ids::{JobId, KeyName, SiteName};
-use cospan_domain::job::job_state::Job;
+use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
@@ -169,9 +169,19 @@ fn is_at_site(job: &Job, site: &SiteName) -> bool {
             .iter()
             .any(|c| c.site.as_ref() == Some(site));
     }
+    is_placed_at(job, site)
+}
+
+fn is_placed_at(job: &Job, site: &SiteName) -> bool {
     job.components
         .iter()
         .any(|c| c.placement.as_ref().is_some_and(|p| p.site == *site))
+}
+
+/// Returns true if a component is placed, claims or runs at the site. A job that waits keeps the
+/// placements of its last round, and has nothing there.
+pub(super) fn has_component_at(job: &Job, site: &SiteName) -> bool {
+    !matches!(job.phase, JobPhase::Queued { .. }) && is_placed_at(job, site)
 }
 
 /// Lists jobs that are not archived, by number.
@@ -291,11 +301,15 @@ pub(super) async fn show(
     id: Path<String>,
 ) -> HandlerResult {
     let job = find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
+    let keep = edge.settings.keep_attempts;
     if !is_large_job(&job) {
-        return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
+        let report = JobReport::from(&*job).with_outputs_kept(keep);
+        return Ok(HttpResponse::Ok().json(report));
     }
     edge.desk
-        .run_in_key_turn(caller.name(), move || write_json(&JobReport::from(&*job)))
+        .run_in_key_turn(caller.name(), move || {
+            write_json(&JobReport::from(&*job).with_outputs_kept(keep))
+        })
         .await
         .map(json_response)
 }

@@ -27,6 +27,7 @@ mod openapi;
 mod openapi_common;
 mod query;
 mod recent_changes;
+mod rerun;
 mod reservations;
 mod revoked_keys;
 pub(crate) mod shared_reservation_report;

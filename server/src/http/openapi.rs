@@ -10,7 +10,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::openapi_common;
 use super::{
-    change_stream, chaos, cost_report, files, health, job_commands, jobs, logs_and_outputs,
+    change_stream, chaos, cost_report, files, health, job_commands, jobs, logs_and_outputs, rerun,
     reservations, shared_reservations, site_routes, slots, store, submit, trees, uploads,
 };
 
@@ -46,6 +46,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(job_commands::thaw)
         .service(job_commands::release)
         .service(job_commands::priority)
+        .service(rerun::rerun)
         .service(jobs::show)
         .service(job_commands::cancel_one)
         .service(jobs::events)

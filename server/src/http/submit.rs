@@ -213,7 +213,7 @@ async fn run_dry_run(
 
 /// Refuses a job that reads a file which the key does not see, like one that is not registered; and
 /// a job whose output has the name of another key's file, as it could not replace that.
-fn check_file_names(
+pub(super) fn check_file_names(
     edge: &HttpState,
     caller: &RequestCaller,
     jobs: &[JobSubmission],
@@ -372,7 +372,7 @@ fn drop_index_unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFail
     failure
 }
 
-fn submission_answer(
+pub(super) fn submission_answer(
     backend: &dyn ControlPlanePort,
     answer: Result<ApiAnswer, ApiRefusal>,
 ) -> HandlerResult {
@@ -516,7 +516,9 @@ fn convert_document(
         })
 }
 
-fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, HttpFailure> {
+pub(super) fn idempotency_key(
+    request: &HttpRequest,
+) -> Result<Option<IdempotencyKey>, HttpFailure> {
     let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else {
         return Ok(None);
     };
@@ -539,7 +541,7 @@ fn invalid_key_failure(problem: String) -> HttpFailure {
 
 /// The name of one job of a request: the key itself, with its index in an array and, after the
 /// first, the number of its run in a sweep.
-fn job_idempotency(
+pub(super) fn job_idempotency(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),
     body: Digest,

@@ -206,9 +206,12 @@ impl ControlPlanePort for ServedControlPlane {
             .plane
             .list_sites()
             .iter()
-            .map(|site: &SiteOverview| SiteReport {
-                injected_faults: self.rehearsals.faults_at(site.name.as_str()),
-                ..site_report::site_report(site, now)
+            .map(|site: &SiteOverview| {
+                let report = SiteReport {
+                    injected_faults: self.rehearsals.faults_at(site.name.as_str()),
+                    ..site_report::site_report(site, now)
+                };
+                site_report::with_configured_values(report, &self.plane.shared().settings)
             })
             .collect();
         SiteList {

@@ -344,6 +344,7 @@ pub(super) fn http_settings(config: &Config, data: &Path) -> HttpSettings {
         max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
         max_bulk_jobs: config.limits.max_jobs_per_request as usize,
         max_sweep_tasks: config.limits.max_sweep_tasks as usize,
+        keep_attempts: config.store.keep_attempts,
         max_job_bytes: job_memory::admission_bounds(config).per_key,
         head_timeout: to_duration(server.head_timeout),
         body_timeout: to_duration(server.body_timeout),

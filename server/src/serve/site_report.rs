@@ -1,5 +1,8 @@
 //! A site as the API shows it.
 
+use std::collections::BTreeMap;
+
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::SiteOverview;
 use cospan_actors::link_measurements::LinkFigures;
 use cospan_domain::acquisition::SiteExperience;
@@ -7,11 +10,35 @@ use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{SiteObstacle, list_obstacles};
 use cospan_domain::site::barred_owners_record::OwnerBan;
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
-use cospan_domain::units::{DurationUs, Timestamp};
+use cospan_domain::units::{DurationUs, PerMillion, Timestamp};
 
 use cospan_api::v1::Instant;
 use cospan_api::v1::partition::LaneReport;
+use cospan_api::v1::preferences::ScoreNumber;
 use cospan_api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
+
+/// Adds what the configuration says of a site.
+pub(super) fn with_configured_values(report: SiteReport, settings: &ActorSettings) -> SiteReport {
+    let quota = settings.quotas.iter();
+    let quota = quota
+        .filter(|(name, _)| name.as_str() == report.name)
+        .map(|(_, quota)| quota.share)
+        .find(|share| *share < PerMillion::ONE);
+    let mut powers = settings.powers.iter();
+    let power = powers.find(|(name, _)| name.as_str() == report.name);
+    let mut scores = settings.scores.iter();
+    let scores = scores.find(|(name, _)| name.as_str() == report.name);
+    SiteReport {
+        quota_millionths: quota.map(|share| share.0),
+        mflops_per_processor: power.map(|(_, power)| power.0),
+        benchmarks: scores
+            .into_iter()
+            .flat_map(|(_, scores)| scores)
+            .map(|(name, score)| (name.to_string(), ScoreNumber(*score)))
+            .collect(),
+        ..report
+    }
+}
 
 /// The report on one site.
 pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
@@ -80,6 +107,9 @@ pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
             .map(|(name, time)| (name.to_string(), time.0))
             .collect(),
         lanes: partition_reports(&last.obtainable, now),
+        quota_millionths: None,
+        mflops_per_processor: None,
+        benchmarks: BTreeMap::new(),
         links: Vec::new(),
         timeline: None,
         needs: None,

@@ -62,7 +62,13 @@ impl FileArea {
         let root = self.open_root()?;
         let file = root.open_place(&self.config.attempts, place);
         let looked = file.and_then(stamp::stamp_of);
-        looked.map_err(|error| SiteError::Refused(format!("cannot look at {place:?}: {error}")))
+        looked.map_err(|error| {
+            let what = match place {
+                FilePlace::Store(digest) => digest.to_string(),
+                FilePlace::User(path) | FilePlace::Output(_, path) => path.to_string(),
+            };
+            SiteError::Refused(format!("cannot look at {what}: {error}"))
+        })
     }
 
     /// Returns the state of the inspection of a file.

@@ -22,6 +22,10 @@ use crate::port::{AcceptedAttempt, AttemptSubmitRequest, SiteError};
 use crate::wrapper::parameters::{self, WrapperTimings};
 use crate::wrapper::{SCRIPT, wrapper_script_name};
 
+/// The variable by which programs with OpenMP know how many threads to start: without it they take
+/// all processors of the machine.
+const THREADS_VARIABLE: &str = "OMP_NUM_THREADS";
+
 impl LocalSiteState {
     /// Reserves, prepares, starts. A known tag is not started again; if two runs of the control
     /// plane started it, the second wrapper finds its directory taken.
@@ -47,7 +51,7 @@ impl LocalSiteState {
         // Without a bell, the wrapper has its alarms.
         let (bell, heard) = WrapperWaker::new(patience).ok().unzip();
         let started = write_parameter_files(&root, &self.config, order)
-            .and_then(|()| start_wrapper(&root, &self.config, tag, heard));
+            .and_then(|()| start_wrapper(&root, &self.config, order, heard));
         let mut ledger = self.lock_ledger();
         match started {
             Ok(child) => {
@@ -159,9 +163,10 @@ fn write_parameter_files(
 fn start_wrapper(
     root: &VerifiedSiteRoot,
     config: &LocalSiteConfig,
-    tag: AttemptTag,
+    order: &AttemptSubmitRequest,
     bell: Option<OwnedFd>,
 ) -> io::Result<Child> {
+    let tag = order.tag;
     let script = wrapper_script_name();
     if !root.exists(&script)? {
         install_wrapper(root)?;
@@ -174,6 +179,8 @@ fn start_wrapper(
         .arg(tag.to_string())
         .args(bell.as_ref().map(|_| gate_bell::ARGUMENT))
         .env_clear()
+        // The site's own variables and those of the job take its place.
+        .env(THREADS_VARIABLE, order.resources.processors.to_string())
         .envs(environment)
         .env(
             OWNER_VARIABLE,

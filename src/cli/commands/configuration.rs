@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::config_init;
 use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
@@ -54,6 +55,7 @@ pub(crate) fn run(
                 }
             }
         }
+        ConfigCommand::Init { file } => config_init::write_config(context, file.as_deref())?,
         ConfigCommand::Reference => context.out.print_bytes(print_reference().as_bytes())?,
     }
     Ok(CliExitCode::Done)

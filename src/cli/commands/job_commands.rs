@@ -6,7 +6,7 @@ use crate::cli::args_job::CancelArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::ids::JobIdList;
-use crate::cli::print::single_line;
+use crate::cli::print::{print_note, single_line};
 use cospan_api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
 use cospan_api::v1::document::PriorityName;
 use cospan_client::{Client, JobAction};
@@ -19,28 +19,49 @@ pub(crate) fn cancel_jobs(
     args: &CancelArgs,
 ) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
-    let report = match &args.ids {
-        Some(ids) => {
-            let what = JobSelection {
-                abandon: args.abandon,
-                ..JobSelection::default()
-            };
-            select_by_ids(context, &client, JobAction::Cancel, ids, &what)?
-        }
-        None => {
-            let site = args.site.as_deref().map(SiteName::new).transpose();
-            let owner = args.owner.as_deref().map(KeyName::new).transpose();
-            let selection = JobSelection {
-                all: true,
-                site: site.map_err(|error| reject_option("site", error))?,
-                owner: owner.map_err(|error| reject_option("owner", error))?,
-                abandon: args.abandon,
-                ..JobSelection::default()
-            };
-            command_all_pages(&client, JobAction::Cancel, selection)?
-        }
+    let is_filtered = args.site.is_some() || args.owner.is_some();
+    let names_all = args.ids.iter().any(JobIdList::contains_all);
+    let what = JobSelection {
+        abandon: args.abandon,
+        ..JobSelection::default()
     };
-    print_results(context, JobAction::Cancel, &report)
+    if !args.all && !(is_filtered && names_all) {
+        if is_filtered {
+            return Err(CliError::usage_error(
+                "--site and --owner choose among all jobs, and these are named",
+                "write `cospan cancel all --site SITE`, or leave the options out",
+            ));
+        }
+        let report = select_by_ids(context, &client, JobAction::Cancel, &args.ids, &what)?;
+        return print_results(context, JobAction::Cancel, &report);
+    }
+    let site = args.site.as_deref().map(SiteName::new).transpose();
+    let owner = args.owner.as_deref().map(KeyName::new).transpose();
+    let selection = JobSelection {
+        all: true,
+        site: site.map_err(|error| reject_option("site", error))?,
+        owner: owner.map_err(|error| reject_option("owner", error))?,
+        ..what
+    };
+    let report = command_all_pages(&client, JobAction::Cancel, selection)?;
+    let exit = print_results(context, JobAction::Cancel, &report)?;
+    print_note(&count_cancelled(&report, args.site.as_deref()));
+    Ok(exit)
+}
+
+/// Counts the jobs that a command for all of a kind has reached.
+fn count_cancelled(report: &OrderReport, site: Option<&str>) -> String {
+    let done = report
+        .jobs
+        .iter()
+        .filter(|job: &&OutcomeReport| matches!(job.outcome, OutcomeName::Done));
+    let place = site
+        .map(|site| format!(" with a component at site {site}"))
+        .unwrap_or_default();
+    match done.count() {
+        1 => format!("1 job{place} is being cancelled"),
+        count => format!("{count} jobs{place} are being cancelled"),
+    }
 }
 
 fn reject_option(name: &str, error: cospan_domain::ids::IdentifierError) -> CliError {
@@ -51,7 +72,7 @@ fn reject_option(name: &str, error: cospan_domain::ids::IdentifierError) -> CliE
 pub(crate) fn command_jobs(
     context: &mut CommandContext,
     order: JobAction,
-    ids: &JobIdList,
+    ids: &[JobIdList],
     priority: Option<PriorityName>,
 ) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
@@ -67,7 +88,7 @@ fn select_by_ids(
     context: &CommandContext,
     client: &Client,
     order: JobAction,
-    ids: &JobIdList,
+    ids: &[JobIdList],
     what: &JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = OrderReport::default();

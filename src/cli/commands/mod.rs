@@ -2,6 +2,8 @@
 
 pub(super) mod background;
 pub(super) mod chaos;
+mod command_line;
+mod config_init;
 pub(super) mod configuration;
 pub(super) mod doctor;
 pub(super) mod explain;
@@ -15,6 +17,7 @@ pub(super) mod output;
 pub(super) mod quickstart;
 mod ranking;
 pub(super) mod report;
+pub(super) mod rerun;
 pub(super) mod reservation;
 mod reserved_start;
 pub(super) mod serve;

@@ -43,7 +43,7 @@ pub(crate) fn run(
     let mut exit = CliExitCode::Done;
     for &id in &ids {
         let job = client.job(id)?;
-        let to = job_directory(args.to.as_deref(), id, ids.len() > 1);
+        let to = job_directory(args.to.as_deref(), &job, ids.len() > 1);
         for (component, output) in wanted_outputs(&job, args)? {
             let (fetched, error) =
                 fetch_output(&client, &job, &component, output, &to, args.overwrite);
@@ -62,13 +62,31 @@ pub(crate) fn run(
 }
 
 /// Returns the directory for the outputs of a job.
-fn job_directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
-    let own = format!("job-{id}");
+fn job_directory(to: Option<&Path>, job: &JobReport, several: bool) -> PathBuf {
+    let own = directory_name(job);
     match to {
         None => PathBuf::from(own),
         Some(to) if several => to.join(own),
         Some(to) => to.to_owned(),
     }
+}
+
+/// Longest name of a directory: file systems take 255 bytes.
+const LONGEST_NAME: usize = 120;
+
+/// Names the directory of a job: its number, and for a run of a sweep its parameters, as far as a
+/// name of a file may have them.
+fn directory_name(job: &JobReport) -> String {
+    let mut name = format!("job-{}", job.id);
+    let values = job.sweep.iter().flat_map(|task| &task.values);
+    for (parameter, value) in values {
+        name.push_str(&format!(",{parameter}={value}"));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+,-.=_".contains(c);
+    name.chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .take(LONGEST_NAME)
+        .collect()
 }
 
 fn wanted_outputs<'j>(

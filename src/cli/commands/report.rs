@@ -10,7 +10,7 @@ use cospan_api::v1::accounting::{AccountPage, AccountRow};
 use cospan_printing::csv_file::{CsvField, CsvFile};
 
 /// The names of the columns, in their order.
-pub(crate) const COLUMNS: [&str; 27] = [
+pub(crate) const COLUMNS: [&str; 29] = [
     "id",
     "name",
     "owner",
@@ -38,6 +38,8 @@ pub(crate) const COLUMNS: [&str; 27] = [
     "response_time_ms",
     "sites_combined",
     "transfer_volume_bytes",
+    "group",
+    "parameters",
 ];
 
 /// Writes the costs of jobs page by page, so that any number of jobs can be written.
@@ -117,7 +119,18 @@ fn account_cells(row: &AccountRow) -> [CsvField; COLUMNS.len()] {
         number(cost.response_time_ms),
         CsvField::number(cost.sites_combined),
         CsvField::number(cost.transfer_volume_bytes),
+        number(row.group),
+        CsvField::text(join_parameters(row)),
     ]
+}
+
+/// The parameters of a run of a sweep, with blanks in between.
+fn join_parameters(row: &AccountRow) -> String {
+    let parameters = row.parameters.iter();
+    let told: Vec<String> = parameters
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    told.join(" ")
 }
 
 #[cfg(test)]
@@ -146,6 +159,8 @@ mod tests {
             ended_at: Some(at(7)),
             rounds: 8,
             attempts: 9,
+            group: Some(23),
+            parameters: [("size".into(), "24".into())].into(),
             accounting: AccountingReport {
                 placement_time_ms: Some(10),
                 total_placement_time_ms: 11,
@@ -178,6 +193,10 @@ mod tests {
             let value = structured
                 .get(head)
                 .unwrap_or(&structured["accounting"][head]);
+            let value = match value["size"].as_str() {
+                Some(size) => format!("size={size}").into(),
+                None => value.clone(),
+            };
             let value = value
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned);

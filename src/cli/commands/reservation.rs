@@ -37,21 +37,9 @@ pub(crate) fn run(
             let page = read_reservation_pages(&client, only)?;
             context.out.print_answer(&page, format_page)?;
         }
-        ReservationCommand::Show {
-            ids: ReservationTarget::Shared(name),
-        } => {
-            context.out.print_answer(
-                &client.shared_reservation(name.as_str())?,
-                shared_reservation::format_shared,
-            )?;
-        }
-        ReservationCommand::Show {
-            ids: ReservationTarget::Jobs(ids),
-        } => {
-            for id in context.resolve_ids(&client, ids)? {
-                context
-                    .out
-                    .print_answer(&client.reservation(id)?, format_job_reservation)?;
+        ReservationCommand::Show { ids } => {
+            for target in ids {
+                show_target(context, &client, target)?;
             }
         }
         ReservationCommand::Create(args) => {
@@ -71,19 +59,9 @@ pub(crate) fn run(
             };
             shared_reservation::extend_and_wait(context, &client, name.as_str(), &to)?;
         }
-        ReservationCommand::Cancel {
-            ids: ReservationTarget::Shared(name),
-        } => {
-            shared_reservation::cancel_and_report(context, &client, name.as_str())?;
-        }
-        ReservationCommand::Cancel {
-            ids: ReservationTarget::Jobs(ids),
-        } => {
-            for id in context.resolve_ids(&client, ids)? {
-                client.cancel_reservation(id)?;
-                print_note(&format!(
-                    "the reservations of job {id} are cancelled; it waits as others do"
-                ));
+        ReservationCommand::Cancel { ids } => {
+            for target in ids {
+                cancel_target(context, &client, target)?;
             }
         }
         ReservationCommand::Move { id, start, within } => {
@@ -94,7 +72,7 @@ pub(crate) fn run(
                 within,
                 ..ReservationDocument::default()
             };
-            for id in context.resolve_ids(&client, id)? {
+            for id in context.resolve_ids(&client, std::slice::from_ref(id))? {
                 client.move_reservation(id, &to)?;
                 let row = wait_for_reservation(&client, id)?;
                 print_move_result(&row)?;
@@ -102,6 +80,48 @@ pub(crate) fn run(
         }
     }
     Ok(CliExitCode::Done)
+}
+
+fn show_target(
+    context: &mut CommandContext,
+    client: &Client,
+    target: &ReservationTarget,
+) -> Result<(), CliError> {
+    match target {
+        ReservationTarget::Shared(name) => context.out.print_answer(
+            &client.shared_reservation(name.as_str())?,
+            shared_reservation::format_shared,
+        )?,
+        ReservationTarget::Jobs(ids) => {
+            for id in context.resolve_ids(client, std::slice::from_ref(ids))? {
+                context
+                    .out
+                    .print_answer(&client.reservation(id)?, format_job_reservation)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cancel_target(
+    context: &mut CommandContext,
+    client: &Client,
+    target: &ReservationTarget,
+) -> Result<(), CliError> {
+    match target {
+        ReservationTarget::Shared(name) => {
+            shared_reservation::cancel_and_report(context, client, name.as_str())
+        }
+        ReservationTarget::Jobs(ids) => {
+            for id in context.resolve_ids(client, std::slice::from_ref(ids))? {
+                client.cancel_reservation(id)?;
+                print_note(&format!(
+                    "the reservations of job {id} are cancelled; it waits as others do"
+                ));
+            }
+            Ok(())
+        }
+    }
 }
 
 fn read_reservation_pages(

@@ -8,6 +8,7 @@ use super::background;
 use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
+use crate::cli::print::{print_note, warning_word};
 use crate::cli::version;
 use cospan_printing::terminal;
 use cospan_printing::terminal::log_format::{JsonLogWriter, VisibleFields};
@@ -17,13 +18,23 @@ use cospan_server::file_system::is_in_memory;
 use cospan_server::http::MalformedRequestLayer;
 use cospan_server::serve;
 
+/// Told by a server that has nothing to run jobs on.
+const NO_SITES: &str = "the configuration has no site, so every job is refused or waits; add a \
+                        [[site]] to it (`cospan config init` writes an example, `cospan site add` \
+                        adds a cluster under Slurm), then start the server again";
+
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExitCode, CliError> {
     load_chaos_plan(args)?;
     let located = context.config()?;
+    let lacks_sites = located.loaded.config.site.is_empty();
     if args.background {
         let data = located.loaded.config.data_directory(&context.environment);
-        return background::start_background(context, &data);
+        let started = background::start_background(context, &data)?;
+        if lacks_sites {
+            print_note(&format!("{}: {}", warning_word(), NO_SITES));
+        }
+        return Ok(started);
     }
     if args.detached {
         // A process that leads a session already needs no new one.
@@ -51,6 +62,9 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
             "the configuration has warnings:\n{}",
             located.loaded.warnings
         );
+    }
+    if lacks_sites {
+        tracing::warn!("{NO_SITES}");
     }
     if is_in_memory(&data) {
         tracing::warn!(

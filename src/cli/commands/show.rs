@@ -1,22 +1,24 @@
 //! `cospan show`
 
 use cospan_domain::ids::JobId;
+use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
-use super::{group, stderr_tail};
+use super::{command_line, group, stderr_tail};
 use crate::cli::args_job::ShowArgs;
-use crate::cli::context::CommandContext;
+use crate::cli::context::{CommandContext, newest_job};
 use crate::cli::exit::{CliError, CliExitCode};
-use crate::cli::ids::JobIdItem;
+use crate::cli::ids::{JobIdItem, JobIdList};
 use crate::cli::local_time::{format_age, format_clock, now};
 use crate::cli::print::{bold, color_state, dim, format_columns, format_name_values, single_line};
-use cospan_api::v1::Length;
 use cospan_api::v1::accounting::AccountingReport;
+use cospan_api::v1::document::ComponentDocument;
 use cospan_api::v1::event::HistoryReport;
 use cospan_api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
 use cospan_api::v1::reservation::{HeldReport, ReservationReport};
 use cospan_api::v1::runner::TaskReport;
 use cospan_api::v1::stderr_tail::LastWordsReport;
+use cospan_api::v1::{Instant, Length};
 
 /// A job with its history.
 #[derive(Debug, Serialize)]
@@ -35,8 +37,15 @@ struct JobWithHistory {
 
 pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
-    if let [JobIdItem::Group(JobId(group))] = args.ids.0.as_slice() {
-        return group::show_group(context, &client, *group);
+    if let [JobIdList(items)] = args.ids.as_slice() {
+        let sweep = match items.as_slice() {
+            [JobIdItem::Group(JobId(group))] => Some(*group),
+            [JobIdItem::Last] => newest_job(&client)?.group,
+            _ => None,
+        };
+        if let Some(group) = sweep {
+            return group::show_group(context, &client, group);
+        }
     }
     let ids = context.resolve_ids(&client, &args.ids)?;
     let mut shown = Vec::with_capacity(ids.len());
@@ -95,10 +104,20 @@ fn format_job(shown: &JobWithHistory) -> String {
             &outputs,
         ));
     }
+    let commands: Vec<Vec<String>> = job.document.component.iter().map(command_row).collect();
+    text.push('\n');
+    text.push_str(&format_columns(&["COMPONENT", "RUNS"], &commands));
     if let Some(history) = &shown.history {
         text.push_str(&history_text(history));
     }
     text
+}
+
+fn command_row(component: &ComponentDocument) -> Vec<String> {
+    vec![
+        component.name.to_string(),
+        command_line::format_command(component),
+    ]
 }
 
 fn format_header(job: &JobReport, waits: Option<String>) -> String {
@@ -403,7 +422,15 @@ fn output_place(job: &JobReport, output: &OutputReport) -> String {
         (true, _) => "collected".into(),
         // Nobody has read it, so size and digest are unknown.
         (false, true) if job.phase.state == "finished" => {
-            format!("at its site; fetch it with: cospan output {}", job.id)
+            let until = job
+                .outputs_kept_ms
+                .map(|ms| Instant(job.phase.since.0 + DurationMs(ms)))
+                .map(|at| format!(" until {}", format_clock(at)))
+                .unwrap_or_default();
+            format!(
+                "at its site{until}; fetch it with: cospan output {}",
+                job.id
+            )
         }
         (false, _) => String::new(),
     }

@@ -239,6 +239,9 @@ fn format_site(site: &SiteReport) -> String {
         ("Free", format_counts(&site.idle)),
         ("Ours", format_counts(&site.held)),
         ("Components", site.components.to_string()),
+        ("Quota", format_quota(site)),
+        ("GFLOPS", format_power(site)),
+        ("Benchmarks", format_benchmarks(site)),
         ("Labels", labels.join(", ")),
         ("Manager", site.manager.clone().unwrap_or_default()),
         ("Heard", format_answer_age(site)),
@@ -272,6 +275,34 @@ fn format_site(site: &SiteReport) -> String {
         text.push_str(&format_timeline(timeline, total));
     }
     text
+}
+
+/// Formats the share of the site that our jobs may fill.
+fn format_quota(site: &SiteReport) -> String {
+    let quota = site.quota_millionths;
+    quota.map_or_else(String::new, |share| {
+        format!("{} % of it", f64::from(share) / 1e4)
+    })
+}
+
+/// Formats the computing power of a processor, and of all together.
+fn format_power(site: &SiteReport) -> String {
+    let Some(each) = site.mflops_per_processor else {
+        return String::new();
+    };
+    let each = each as f64 / 1e3;
+    let all = site
+        .total
+        .get("processors")
+        .map(|count| *count as f64 * each);
+    let all = all.map_or_else(String::new, |all| format!(", {all:.1} together"));
+    format!("{each} for each processor{all}")
+}
+
+fn format_benchmarks(site: &SiteReport) -> String {
+    let results = site.benchmarks.iter();
+    let results = results.map(|(name, score)| format!("{name} {}", score.0.as_f64()));
+    results.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the free processors over time, with a bar for each step.
@@ -385,6 +416,32 @@ mod tests {
 
     use super::*;
     use cospan_api::v1::partition::GotReport;
+    use cospan_api::v1::preferences::ScoreNumber;
+    use cospan_domain::acquisition::BenchmarkScore;
+
+    #[test]
+    fn what_is_configured_of_a_site_is_shown() {
+        let scores = ScoreNumber(BenchmarkScore::new(38.4).unwrap());
+        let text = format_site(&SiteReport {
+            total: [("processors".into(), 8)].into(),
+            quota_millionths: Some(250_000),
+            mflops_per_processor: Some(20_500),
+            benchmarks: [("linpack".into(), scores)].into(),
+            ..SiteReport::default()
+        });
+        for words in [
+            "25 % of it",
+            "20.5 for each processor, 164.0 together",
+            "linpack 38.4",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let bare = format_site(&SiteReport::default());
+        assert!(
+            !bare.contains("Quota") && !bare.contains("GFLOPS"),
+            "{bare}"
+        );
+    }
 
     #[test]
     fn what_could_be_got_lately_and_what_waited_is_shown_by_partition() {
@@ -414,9 +471,11 @@ mod tests {
             text.contains("8 processors for 10m00s in short, 5m ago"),
             "{text}"
         );
-        let waited = "64 processors for 30m00s or more in short until 2026-03-01 12:00:00Z \
-                      (3m ago they waited for Priority)";
-        assert!(text.contains(waited), "{text}");
+        let waited = format!(
+            "64 processors for 30m00s or more in short until {} (3m ago they waited for Priority)",
+            format_clock(Instant(Timestamp(1_772_366_400_000)))
+        );
+        assert!(text.contains(&waited), "{text}");
     }
 
     #[test]

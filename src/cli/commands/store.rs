@@ -41,9 +41,37 @@ pub(crate) fn run(
         StoreCommand::Export { file } => {
             let size = write_export(&client, file)?;
             print_note(&format!("{} written to {}", Bytes(size), file.display()));
+            tell_files_beside(context);
         }
     }
     Ok(CliExitCode::Done)
+}
+
+/// Names the files that a server needs beside its store, if it runs on this machine.
+fn tell_files_beside(context: &CommandContext) {
+    if context.names_server() {
+        print_note("save the configuration and the keys of that server as well");
+        return;
+    }
+    let Ok(located) = context.config() else {
+        return;
+    };
+    let config = &located.loaded.config;
+    let keys = config.keys_directory(&context.environment);
+    let mut files = Vec::new();
+    files.extend(located.file.clone());
+    files.push(keys.join("keys.toml"));
+    files.push(keys.join("admin.token"));
+    files.extend(config.server.tls_certificate.clone());
+    files.extend(config.server.tls_key.clone());
+    let named: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    print_note(&format!(
+        "it has no configuration and no keys; save these as well: {}",
+        named.join(", ")
+    ));
 }
 
 fn offline_error(error: impl std::fmt::Display) -> CliError {

@@ -8,6 +8,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cospan_domain::units::DurationMs;
+
 use super::explain;
 use super::reserved_start;
 use super::wait::{WaitConditions, wait_for};
@@ -15,9 +17,9 @@ use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
-use cospan_api::v1::JobDocument;
 use cospan_api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use cospan_api::v1::reservation::{ReservationDocument, Wanted};
+use cospan_api::v1::{JobDocument, Length};
 use cospan_client::{Client, ClientError, SubmitOptions};
 use cospan_languages::job_language::{
     JobFile, JobFileContext, JobFileMistakes, decode_job_file, language_of,
@@ -87,7 +89,7 @@ pub(crate) fn run(
         context.out.print_answer(&checked, format_checked)?;
         return Ok(CliExitCode::Done);
     }
-    let submitted = submit_repeatedly(&client, &jobs, &options);
+    let submitted = submit_repeatedly(|| client.submit(&jobs, &options));
     let submitted = submitted.map_err(|error| name_refused_file(error, &origins))?;
     for row in &submitted.jobs {
         if let Some(warning) = &row.warning {
@@ -102,6 +104,7 @@ pub(crate) fn run(
     if !args.wait {
         context.out.print_answer(&submitted, format_submitted)?;
         reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
+        tell_outputs_kept(&client, &jobs, &ids);
         return Ok(CliExitCode::Done);
     }
     print_note(format_submitted(&submitted).trim_end());
@@ -115,6 +118,26 @@ pub(crate) fn run(
             timeout: args.timeout,
         },
     )
+}
+
+/// Says how long outputs are kept that stay where they are made. Without an answer it says nothing:
+/// the jobs are submitted all the same.
+fn tell_outputs_kept(client: &Client, jobs: &[JobDocument], ids: &[u64]) {
+    let Some(first) = ids.first() else {
+        return;
+    };
+    let outputs = jobs.iter().flat_map(|job| &job.component);
+    let mut outputs = outputs.flat_map(|component| &component.output);
+    if outputs.all(|output| output.site.is_some()) {
+        return;
+    }
+    let kept = client.job(*first).ok().and_then(|job| job.outputs_kept_ms);
+    if let Some(ms) = kept {
+        let length = Length(DurationMs(ms));
+        print_note(&format!(
+            "outputs are kept for {length} after the end; fetch them with: cospan output last"
+        ));
+    }
 }
 
 /// Applies the command line's options about the reservation of a job.
@@ -151,13 +174,11 @@ fn apply_reservation_options(job: &mut JobDocument, args: &SubmitArgs) {
 }
 
 /// Repeats a submission whose answer was lost: with the same key it is the same submission.
-fn submit_repeatedly(
-    client: &Client,
-    jobs: &[JobDocument],
-    options: &SubmitOptions,
+pub(super) fn submit_repeatedly(
+    submit: impl Fn() -> Result<SubmittedReport, ClientError>,
 ) -> Result<SubmittedReport, ClientError> {
     for attempt in 1.. {
-        let error = match client.submit(jobs, options) {
+        let error = match submit() {
             Ok(submitted) => return Ok(submitted),
             Err(error) => error,
         };
@@ -181,7 +202,7 @@ fn is_worth_repeating(error: &ClientError) -> bool {
 }
 
 /// Draws a name for a submission that no other submission has.
-fn draw_idempotency_key() -> Result<String, CliError> {
+pub(super) fn draw_idempotency_key() -> Result<String, CliError> {
     let mut bits = [0u8; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         CliError::usage_error(
@@ -281,8 +302,12 @@ fn read_jobs(
 
 fn mistakes_error(file: &str, found: JobFileMistakes) -> CliError {
     let refused = parse_errors(file, &found.mistakes);
+    let script = file.ends_with(".sh").then(|| {
+        "a batch script begins with a line like #!/bin/sh; without it, this is read as a job file"
+            .to_owned()
+    });
     CliError {
-        remedy: found.remedy.or(refused.remedy),
+        remedy: found.remedy.or(script).or(refused.remedy),
         ..refused
     }
 }
@@ -352,7 +377,7 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
 }
 
 /// Formats a line for each job, or for each sweep.
-fn format_submitted(submitted: &SubmittedReport) -> String {
+pub(super) fn format_submitted(submitted: &SubmittedReport) -> String {
     submitted
         .jobs
         .chunk_by(|a: &SubmittedRow, b: &SubmittedRow| {

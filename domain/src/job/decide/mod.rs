@@ -148,6 +148,9 @@ fn dispatch_command(
             output,
             content,
         } => user_commands::record_output_content(draft, component, output, content),
+        JobCommand::OutputsStay { component } => {
+            user_commands::record_staying_outputs(draft, component)
+        }
         JobCommand::OutputRegistered { component, output } => {
             user_commands::record_output_registered(draft, component, output)
         }

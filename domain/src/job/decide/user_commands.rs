@@ -156,6 +156,27 @@ pub(super) fn record_output_content(
     Ok(())
 }
 
+/// Records that all outputs of a component that stay are there. The last stands for all of them: a
+/// record that changed for each would be written as often as there are files.
+pub(super) fn record_staying_outputs(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+) -> Result<(), JobRejection> {
+    let last = draft
+        .job
+        .component_spec(index)
+        .and_then(|spec| spec.last_staying_output());
+    let output = last.ok_or(JobRejection::Stale)?;
+    if find_output_collection(draft, index, output)?.done {
+        return Err(JobRejection::Stale);
+    }
+    draft.emit(JobEventKind::OutputCollected {
+        component: index,
+        output,
+    });
+    Ok(())
+}
+
 pub(super) fn record_output_registered(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,

@@ -68,12 +68,62 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
         .push(OutputSpec { path, collect });
     let mut world = JobWorld::new_collecting(asked, &["out"]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
+    let component = ComponentIndex(1);
+    world
+        .apply_command(JobCommand::OutputsStay { component })
+        .unwrap();
     assert_eq!(
         look_unreachable(&mut world, 1, 7_200),
         [""; 0],
         "whoever fetches it will wait"
     );
     assert!(look_unreachable(&mut world, 0, 7_200).contains(&"RoundAborted"));
+}
+
+/// A collecting job with two outputs that stay.
+fn with_staying_outputs() -> JobWorld {
+    let mut asked = spec(2);
+    for path in ["log", "table"] {
+        let path = RelPath::new(path).unwrap();
+        let collect = OutputDestination::Fetch;
+        let output = OutputSpec { path, collect };
+        asked.components[1].outputs.push(output);
+    }
+    JobWorld::new_collecting(asked, &[])
+}
+
+#[test]
+fn a_job_is_finished_once_its_outputs_that_stay_were_seen() {
+    let mut world = with_staying_outputs();
+    assert_eq!(world.phase(), PhaseKind::Collecting);
+    assert_eq!(
+        world.due_effects(),
+        [JobEffectKind::ReadOutput(1)],
+        "one for both"
+    );
+    let seen = JobCommand::OutputsStay {
+        component: ComponentIndex(1),
+    };
+    let events = world.apply_command(seen.clone()).unwrap();
+    assert_eq!(events, ["OutputCollected", "JobFinished"]);
+    assert_eq!(world.apply_command(seen), Err(JobRejection::Stale));
+}
+
+#[test]
+fn a_missing_output_that_was_to_stay_is_the_jobs_own_error() {
+    let mut world = with_staying_outputs();
+    world
+        .apply_command(JobCommand::OutputRead {
+            component: ComponentIndex(1),
+            output: 0,
+            content: Err("there is none".into()),
+        })
+        .unwrap();
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert!(reason.contains("left no output log"), "{reason}");
+    assert_eq!(world.job.setbacks.own_errors, 1);
 }
 
 #[test]

@@ -542,6 +542,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/jobs:freeze",
         "/v1/jobs:priority",
         "/v1/jobs:release",
+        "/v1/jobs:rerun",
         "/v1/jobs:thaw",
         "/v1/openapi.json",
         "/v1/reservations",

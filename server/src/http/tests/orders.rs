@@ -66,11 +66,12 @@ fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
     served
         .fake
         .change_job(4, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
-    let report: OrderReport = served
-        .post("/v1/jobs:cancel", r#"{"all":true,"site":"delft"}"#)
-        .json();
+    let all_at_delft = r#"{"all":true,"site":"delft"}"#;
+    let report: OrderReport = served.post("/v1/jobs:freeze", all_at_delft).json();
     let ids: Vec<u64> = report.jobs.iter().map(|job| job.id).collect();
     assert_eq!((ids, report.next), (vec![1, 3], None));
+    let report: OrderReport = served.post("/v1/jobs:cancel", all_at_delft).json();
+    assert!(report.jobs.is_empty(), "none has a component there yet");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use cospan_api::v1::job::JobReport;
 use cospan_api::v1::problem::Code;
 use cospan_client::{Client, ClientError, FilePiece, LogRequest};
 use cospan_printing::terminal;
+use cospan_printing::terminal::table_cell;
 use lines::StreamLines;
 
 /// Number of bytes in one request.
@@ -42,7 +43,22 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
     } else {
         print_existing_logs(&mut context.out, &wanted, &ids)?;
     }
+    if args.stream.is_none() {
+        tell_failures(&wanted.client, &ids);
+    }
     Ok(CliExitCode::Done)
+}
+
+/// Says why jobs failed: what they printed does not tell if it was not the program that failed.
+fn tell_failures(client: &Client, ids: &[u64]) {
+    for &id in ids {
+        if let Ok(phase) = client.phase(id)
+            && phase.state == "failed"
+            && let Some(reason) = phase.reason
+        {
+            print_note(&table_cell(&format!("job {id} failed: {reason}")));
+        }
+    }
 }
 
 /// The selection of streams to print of each job.
