@@ -80,6 +80,9 @@ pub struct JobFile<'a> {
 /// A time, with the partition and site that set it.
 pub type PartitionDefaultTime = (DurationMs, String);
 
+/// Processors of a node, with its partition and site.
+pub type PartitionNodeSize = (u32, String);
+
 /// Context of a job file that it does not contain.
 #[derive(Clone, Copy)]
 pub struct JobFileContext<'a> {
@@ -88,6 +91,8 @@ pub struct JobFileContext<'a> {
     /// Finds the time limit that these partitions, or those of jobs that name none, give a job
     /// without a time; with the partition, and its site.
     pub default_time: &'a dyn Fn(Option<&str>) -> Option<PartitionDefaultTime>,
+    /// Finds the smallest node of these partitions, or of those of jobs that name none, at any site.
+    pub smallest_node: &'a dyn Fn(Option<&str>) -> Option<PartitionNodeSize>,
 }
 
 /// The jobs of a file.

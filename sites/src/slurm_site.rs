@@ -21,6 +21,8 @@ pub mod findings;
 #[cfg(test)]
 mod forgotten_tests;
 mod hosts;
+mod idle_estimate;
+mod latest_reports;
 mod nodes;
 mod occupancy;
 mod option_check;
@@ -37,6 +39,7 @@ mod slurm_reservations;
 #[cfg(test)]
 mod slurm_reservations_tests;
 mod times;
+mod trial_findings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -292,7 +295,7 @@ pub struct SlurmSite {
     over: Mutex<BTreeMap<AttemptTag, Instant>>,
     /// The times of the first request to end an attempt.
     told_to_end: Mutex<BTreeMap<AttemptTag, Instant>>,
-    heard: Mutex<polls::LatestSlurmReports>,
+    heard: Mutex<latest_reports::LatestSlurmReports>,
     held: RootOwnershipKind,
     /// The reason why nothing can be begun there, as its latest status said.
     trouble: Mutex<Option<String>>,
@@ -418,7 +421,7 @@ impl SlurmSite {
         facts.as_ref().is_some_and(|facts| facts.tells_runs)
     }
 
-    fn lock_reports(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {
+    fn lock_reports(&self) -> MutexGuard<'_, latest_reports::LatestSlurmReports> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,13 +8,15 @@
 //! and `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it.
 //! `COSPAN_TEST_SLURM_ORDERS` names a directory where orders to controllers are left, below their
 //! clusters' names. `COSPAN_TEST_SLURM_GRANTING` is the configuration file of one whose Slurm runs
-//! as that account, which may make reservations there.
+//! as that account, which may make reservations there. `COSPAN_TEST_SLURM_NOEXEC` is a directory of
+//! that account on a file system that is mounted noexec.
 //! `COSPAN_TEST_SITE_AGENT` is a copy of the program that moves files, where that account can't
 //! read what cargo built.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod slurm {
+    mod check_tests;
     mod cuts;
     mod directories;
     mod ends_tests;

@@ -318,9 +318,9 @@ fn what_cannot_be_run_is_refused_with_its_key_and_reason() {
         ),
         (plain("[sweep]\ngrid = { a = [] }"), "sweep", "has no tasks"),
         (
-            plain("[sweep]\narray = \"0-1000\""),
+            plain("[sweep]\narray = \"0-1001\""),
             "sweep",
-            "1001 tasks; at most 1000",
+            "1002 tasks; at most 1001",
         ),
         (
             plain("[sweep]\narray = \"0-3\"\nat_once = 0"),

@@ -23,6 +23,7 @@ end() {
     for cluster in ssh ci3 "${clusters[@]}"; do
         "$testbed" down "$cluster"
     done
+    umount "$base/root/noexec" 2> /dev/null || true
     rm -rf "$base"
 }
 
@@ -38,6 +39,8 @@ start() {
     user=$("$testbed" user)
     as_user=(setpriv --reuid="$user" --regid="$user" --clear-groups)
     install -d -o "$user" "$base/root" "$base/root/orders"
+    install -d "$base/root/noexec"
+    mount -t tmpfs -o "noexec,mode=700,uid=$(id -u "$user")" cospan-noexec "$base/root/noexec"
     for cluster in "${clusters[@]}"; do
         install -d -o "$user" "$base/root/orders/$cluster"
         "$testbed" obey "$cluster" "$base/root/orders/$cluster" &
@@ -51,7 +54,7 @@ run_tests() {
         COSPAN_TEST_SLURM_GRANTING="$("$testbed" conf ci3)" \
         COSPAN_TEST_SITE_AGENT="$base/site-agent" \
         COSPAN_TEST_SLURM_SSH=testbed COSPAN_TEST_SLURM_SSH_CONFIG="$config" \
-        COSPAN_TEST_SLURM_ORDERS="$base/root/orders" \
+        COSPAN_TEST_SLURM_ORDERS="$base/root/orders" COSPAN_TEST_SLURM_NOEXEC="$base/root/noexec" \
         "$base/contract" --test-threads=${#clusters[@]} "$@"
 }
 

@@ -1,6 +1,7 @@
 //! The control plane as its edge holds it; any thread may use it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::ids::{
@@ -79,6 +80,8 @@ pub struct SiteOverview {
 impl ControlPlane {
     /// A refusal may rest on shapes this old: those of sites seldom change.
     const SHAPES_EXPIRY_MS: u64 = 1_000;
+    /// The pause between two looks whether awaited reports have come.
+    const REPORT_LOOK: Duration = Duration::from_millis(20);
 
     pub(crate) fn new(
         shared: Arc<SharedState>,
@@ -381,6 +384,28 @@ impl ControlPlane {
             live.request_all_answers(now);
             self.shared.actors.request_look_of_all(ActorKind::Cluster);
         }
+    }
+
+    /// Waits until no report of a site that answers has expired, but no longer than this. While no
+    /// job waits, sites are not asked: what they said when they were last needed may be long ago.
+    pub async fn await_current_reports(&self, longest: Duration) {
+        let awaited = async {
+            while self.has_expired_report() {
+                self.refresh_site_reports();
+                tokio::time::sleep(Self::REPORT_LOOK).await;
+            }
+        };
+        // Who is not heard by then is not waited for.
+        let _ = tokio::time::timeout(longest, awaited).await;
+    }
+
+    fn has_expired_report(&self) -> bool {
+        let now = self.now();
+        let expiry = self.shared.settings.information_expiry;
+        self.shared.live.all_reports().iter().any(|(_, report)| {
+            let asked_at = report.idle.as_ref().map(|(at, _)| *at);
+            report.contact.is_answering() && asked_at.is_some_and(|at| now.since(at) > expiry)
+        })
     }
 
     /// Lists all sites.

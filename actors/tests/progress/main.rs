@@ -209,6 +209,36 @@ fn prompt_site(name: &str, clock: RuntimeClock, processors: u32, seed: u64) -> P
     }
 }
 
+/// While no job waits, nobody asks the sites.
+#[test]
+fn what_sites_said_long_ago_is_asked_for_again_before_somebody_relies_on_it() {
+    under_paused_time(async {
+        let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
+        let sites: Vec<Arc<dyn Site>> = vec![Arc::new(prompt_site("delft", clock, 4, 1))];
+        let plane = plane(sites, Arc::new(clock), 1);
+        let asked_at = || {
+            let site = &plane.list_sites()[0];
+            site.report.idle.as_ref().map(|(at, _)| *at)
+        };
+        while asked_at().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let before = plane.now();
+        assert!(before.since(asked_at().unwrap()) > settings().information_expiry);
+        plane.await_current_reports(Duration::from_secs(60)).await;
+        let fresh = asked_at().unwrap();
+        assert!(fresh >= before, "{fresh:?} {before:?}");
+        let now = plane.now();
+        plane.await_current_reports(Duration::from_secs(60)).await;
+        assert_eq!(
+            (plane.now(), asked_at()),
+            (now, Some(fresh)),
+            "nothing to wait for"
+        );
+    });
+}
+
 /// Runs jobs to their end; how long each took, in milliseconds.
 async fn live(scenario: Scenario) -> Vec<u64> {
     let Scenario {

@@ -103,18 +103,19 @@ impl PhaseReport {
     }
 }
 
-/// Describes what batch systems refused of a job.
+/// Describes the first thing that batch systems refused of a job, and counts the rest.
 fn describe_refusals(job: &Job) -> Option<String> {
-    let refusals: Vec<String> = job
-        .indexed_components()
-        .flat_map(|(index, component)| {
-            let name = job.component_name(index).unwrap_or_default();
-            component.unfit_for.iter().map(move |(site, words)| {
-                format!("the batch system of {site} refuses component {name}: {words}")
-            })
-        })
-        .collect();
-    (!refusals.is_empty()).then(|| refusals.join("; "))
+    let mut refusals = job.indexed_components().flat_map(|(index, component)| {
+        let refused = component.unfit_for.iter();
+        refused.map(move |(site, words)| (index, site, words))
+    });
+    let (index, site, words) = refusals.next()?;
+    let name = job.component_name(index).unwrap_or_default();
+    let first = format!("the batch system of {site} refuses component {name}: {words}");
+    Some(match refusals.count() {
+        0 => first,
+        more => format!("{first}; {more} more refusals"),
+    })
 }
 
 fn phase_began_at(phase: &JobPhase) -> Timestamp {

@@ -17,7 +17,7 @@ use super::text;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\", \
-     \"mpi=openmpi|mpich\" or \"nodes>=4\", with letters, digits and . _ - + / : in keys and values"
+     \"mpi=openmpi|mpich\" or \"nodes>=4\", with letters, digits and . _ - + / : @ in keys and values"
 )]
 pub struct LabelDemandError(String);
 
@@ -30,7 +30,7 @@ fn parse_word(text: &str) -> Option<Arc<str>> {
         && text.len() <= 255
         && text
             .chars()
-            .all(|c| c.is_alphanumeric() || "._-+/:".contains(c));
+            .all(|c| c.is_alphanumeric() || "._-+/:@".contains(c));
     valid.then(|| text.into())
 }
 

@@ -64,6 +64,9 @@ pub struct SiteReport {
     /// Default wall times by partition, in milliseconds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub default_times_ms: BTreeMap<String, u64>,
+    /// Processors of the smallest node, by partition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub smallest_nodes: BTreeMap<String, u32>,
     /// Our recent experience with each partition, if the site has partitions: what could be
     /// acquired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -28,6 +28,8 @@ pub struct SitePartitions {
     pub times: BTreeMap<Arc<str>, DurationMs>,
     /// The capacity and limits of each partition.
     pub partitions: BTreeMap<Arc<str>, Partition>,
+    /// The processors of the smallest node of each partition.
+    pub smallest_nodes: BTreeMap<Arc<str>, u32>,
 }
 
 /// The capacity and limits of a partition.

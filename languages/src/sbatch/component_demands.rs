@@ -14,6 +14,7 @@ use super::getopt::{ComponentOptions, GivenOption};
 use super::job_options::ScriptStart;
 use super::option_table::OptionTreatment;
 use super::values::{self, GpuDemand};
+use crate::job_language::JobFileContext;
 use cospan_api::v1::Size;
 use cospan_api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
 use cospan_api::v1::label::{Demand, OverrideTarget};
@@ -22,7 +23,7 @@ use cospan_api::v1::label::{Demand, OverrideTarget};
 const AT_SLURM: &str = "lrm=slurm";
 
 /// Options that are read for placement, and that Slurm also gets as they are.
-pub(super) const BOTH: [&str; 16] = [
+pub(super) const BOTH: [&str; 17] = [
     "account",
     "constraint",
     "cpus-per-task",
@@ -35,11 +36,15 @@ pub(super) const BOTH: [&str; 16] = [
     "mem-per-gpu",
     "mincpus",
     "nodes",
+    "ntasks",
     "ntasks-per-node",
     "partition",
     "qos",
     "tres-per-task",
 ];
+
+/// Values of `--exclusive` by which a job gets all processors of its nodes.
+const WHOLE_NODES: [Option<&str>; 2] = [None, Some("topo")];
 
 /// The demands of a component.
 #[derive(Debug, Clone, Default)]
@@ -64,22 +69,85 @@ struct TaskLayout {
 }
 
 /// Reads the options of a component.
-pub(super) fn parse_demands(options: &ComponentOptions) -> Result<ComponentDemands, ScriptError> {
+pub(super) fn parse_demands(
+    options: &ComponentOptions,
+    around: JobFileContext<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<ComponentDemands, ScriptError> {
     let shape = TaskLayout::from_shape_options(options)?;
+    let mut processors = shape.processors;
+    let mut lrm_options = lrm_options(options);
+    if let Some(each) = whole_node_processors(options, shape, around, notes)? {
+        processors = shape.nodes * each;
+        // So Slurm gives as many, although nothing is said of tasks.
+        lrm_options.retain(|option| !option.starts_with("--mincpus="));
+        lrm_options.push(format!("--mincpus={each}").into());
+    }
     let gpus = requested_gpus(options, shape)?;
+    lrm_options.extend(node_bounds(options, gpus.count));
     let mut constraints = label_demands(options)?;
     for kind in &gpus.kinds {
         constraints.extend(format!("gpu={kind}").parse::<Demand>());
     }
     constraints.extend(node_demands(options, shape)?);
     Ok(ComponentDemands {
-        processors: shape.processors,
+        processors,
         memory: least_memory(options, shape, gpus.count)?,
         gpus: gpus.count,
         constraints,
-        lrm_options: lrm_options(options),
+        lrm_options,
         variables: shape_variables(options, shape),
     })
+}
+
+/// Returns the number of nodes that a script gets that says nothing of tasks and nodes: one, or as many as
+/// it has GPUs. So a site sees that nothing was said of tasks, and leaves it to `srun` what runs there.
+fn node_bounds(options: &ComponentOptions, gpus: u32) -> Option<Arc<str>> {
+    let says_shape = ["ntasks", "ntasks-per-node", "nodes", "nodelist"]
+        .iter()
+        .any(|name| options.last_given(name).is_some());
+    if says_shape {
+        None
+    } else if gpus > 1 {
+        Some(format!("--nodes=1-{gpus}").into())
+    } else {
+        Some("--nodes=1".into())
+    }
+}
+
+/// Returns the processors of each node of a component that has its nodes for itself and leaves it to
+/// `srun` what runs there: all that the smallest nodes have which it may get.
+fn whole_node_processors(
+    options: &ComponentOptions,
+    shape: TaskLayout,
+    around: JobFileContext<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<Option<u32>, ScriptError> {
+    let Some(given) = options.last_given("exclusive") else {
+        return Ok(None);
+    };
+    let says_tasks = ["ntasks", "ntasks-per-node"]
+        .iter()
+        .any(|name| options.last_given(name).is_some());
+    if says_tasks || !WHOLE_NODES.contains(&given.value.as_deref()) {
+        return Ok(None);
+    }
+    let partition = options.last_given("partition").map(GivenOption::value_text);
+    let Some((smallest, whose)) = (around.smallest_node)(partition) else {
+        return Ok(None);
+    };
+    let each = smallest.max(parse_count(options, "mincpus")?.unwrap_or(1));
+    let Some(all) = shape.nodes.checked_mul(each) else {
+        return Ok(None);
+    };
+    if all <= shape.processors {
+        return Ok(None);
+    }
+    notes.push((
+        given.line,
+        format!("--exclusive: it takes whole nodes, {all} processors as {whose} has them"),
+    ));
+    Ok(Some(each))
 }
 
 /// The count, if the option is given.
@@ -290,11 +358,21 @@ fn parse_feature(any: &str) -> Option<Demand> {
 }
 
 fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
-    let mut last = BTreeMap::new();
+    let mut last: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+    let mut mail_types = Vec::new();
     for given in options.given.iter().filter(|given: &&GivenOption| {
         given.known.meaning == OptionTreatment::Passed || BOTH.contains(&given.known.name)
     }) {
-        last.insert(given.known.name, given.as_word().into());
+        let mut word = given.as_word();
+        if given.known.name == "mail-type" {
+            // Slurm adds these up, and passes over NONE.
+            let types = given.value_text().split(',');
+            mail_types.extend(types.filter(|one| !one.eq_ignore_ascii_case("none")));
+            if !mail_types.is_empty() {
+                word = format!("--mail-type={}", mail_types.join(","));
+            }
+        }
+        last.insert(given.known.name, word.into());
     }
     let plugin = options.plugin.iter().map(|(_, word)| word.as_str().into());
     last.into_values().chain(plugin).collect()

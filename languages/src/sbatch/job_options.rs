@@ -92,7 +92,7 @@ pub(super) fn read_job_options(
     if let Some(indices) = &array {
         add_array_variables(indices, &mut start);
     }
-    add_exports(&all, script.text, around.variable, &mut start)?;
+    add_exports(&all, script.text, around.variable, &mut start, notes)?;
     let folder = set_directory(&all, &mut start)?;
     set_output_files(&all, folder, &mut start, notes)?;
     if components.len() > 1 {
@@ -214,6 +214,7 @@ fn add_exports(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
     start: &mut ScriptStart,
+    notes: &mut Vec<(usize, String)>,
 ) -> Result<(), ScriptError> {
     let mut logs_in = true;
     if let Some(given) = all.last_of(&["export"]) {
@@ -229,11 +230,14 @@ fn add_exports(
             items.remove(0);
         }
         for (name, value) in items {
-            let value = value.or_else(|| variable(&name)).ok_or_else(|| {
-                let problem = format!("--export: {name} is not exported where it is submitted");
-                ScriptError::at_line(given.line, problem, format!("give its value: {name}=..."))
-            })?;
-            start.set_variable(&name, value);
+            match value.or_else(|| variable(&name)) {
+                Some(value) => start.set_variable(&name, value),
+                // So does sbatch, and says nothing.
+                None => notes.push((
+                    given.line,
+                    format!("--export: {name} is not exported here, so it is left out"),
+                )),
+            }
         }
     }
     if logs_in && !launch::is_login_shell(text) {
@@ -298,8 +302,13 @@ fn set_output_files(
         .last_of(&["open-mode"])
         .map(|given| (given, given.value_text()))
     {
-        Some((_, "append")) => start.words.push("append".to_owned()),
-        Some((_, "truncate")) | None => {}
+        // Steps open their files in the same way.
+        Some((_, "append")) => {
+            start.words.push("append".to_owned());
+            start.set_variable("SLURM_OPEN_MODE", "a".to_owned());
+        }
+        Some((_, "truncate")) => start.set_variable("SLURM_OPEN_MODE", "t".to_owned()),
+        None => {}
         Some((given, _)) => return Err(given.wrong_value_error("give append or truncate")),
     }
     Ok(())

@@ -3,8 +3,8 @@
 # usage: sh -c TEXT NAME SCRIPT WORD... -- ARGUMENT...
 #
 # Words: `login`: with what the account gets when it logs in; `cd=DIRECTORY`; `output=PATTERN`
-# and `error=PATTERN`: files at the site, kept as they are with `append`; else NAME=VALUE, which
-# does not count where the batch system has set that variable itself.
+# and `error=PATTERN`: files at the site, kept as they are with `append`; else NAME=VALUE, as Slurm
+# would set it: it does not count under Slurm, which sets such variables itself.
 
 fail() {
     printf 'cospan: %s: %s\n' "$name" "$1" >&2
@@ -134,9 +134,7 @@ while [ "$1" != -- ]; do
     cd=*) cd "${1#*=}" || fail "${1#*=} cannot be entered" ;;
     output=*) output=${1#*=} ;;
     error=*) error=${1#*=} ;;
-    # Slurm's own commands would take the job for one of several that it does not know.
-    SLURM_HET_SIZE=*) [ -n "${SLURM_JOB_ID-}" ] || export "$1" ;;
-    *) eval "[ -n \"\${${1%%=*}+set}\" ]" || export "$1" ;;
+    *) [ -n "${SLURM_JOB_ID-}" ] || export "$1" ;;
     esac
     shift
 done

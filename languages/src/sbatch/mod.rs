@@ -122,7 +122,7 @@ fn translate_script(
     let mut job = whole.document;
     let count = components.len();
     for (index, options) in components.iter().enumerate() {
-        let demands = component_demands::parse_demands(options)?;
+        let demands = component_demands::parse_demands(options, around, &mut notes)?;
         let name = if count == 1 {
             "batch".to_owned()
         } else {

@@ -47,6 +47,7 @@ pub(super) fn parse_script_options(text: &str) -> Result<ScriptOptions, ScriptEr
 fn note_on_option(given: &GivenOption) -> Result<Option<(usize, String)>, ScriptError> {
     let name = given.known.name;
     match given.known.meaning {
+        OptionTreatment::Refused(_) if name == "begin" && given.value_text() == "now" => Ok(None),
         OptionTreatment::Refused(remedy) => {
             let problem = format!("--{name} cannot be passed on");
             Err(ScriptError::at_line(given.line, problem, remedy))

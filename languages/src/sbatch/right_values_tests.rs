@@ -64,7 +64,10 @@ fn a_limit_is_kept_in_whole_minutes_upwards() {
 #[test]
 fn memory_of_lsf_is_kilobytes_of_each_processor_rounded_up_by_slurm() {
     let options = |lines: &str| slurm_options(&translate_component(lines));
-    assert_eq!(options("#BSUB -M 2000"), ["--mem-per-cpu=2000K"]);
+    assert_eq!(
+        options("#BSUB -M 2000 -n 1"),
+        ["--mem-per-cpu=2000K", "--ntasks=1"]
+    );
     let kept = translate_component("#BSUB -M 2000 -n 4").memory.unwrap();
     assert_eq!(kept.0.0, 4 * 2_000 * 1_024);
 }
@@ -91,7 +94,7 @@ fn nodes_of_pbs_are_added_up_and_multiplied_as_sbatch_does() {
     );
     let unread = translate_component("#PBS -l procs=5,pmem=1gb,vmem=2gb");
     assert_eq!((unread.processors, unread.memory), (1, None));
-    assert!(slurm_options(&unread).is_empty());
+    assert_eq!(slurm_options(&unread), ["--nodes=1"]);
 }
 
 #[test]
@@ -105,7 +108,11 @@ fn letters_of_pbs_are_what_sbatch_takes_them_for() {
     assert_eq!(component.environment.get("B").map(|v| &**v), Some("2"));
     assert_eq!(
         slurm_options(component),
-        ["--mail-type=BEGIN,END,FAIL", "--mail-user=me@x"]
+        [
+            "--mail-type=BEGIN,END,FAIL",
+            "--mail-user=me@x",
+            "--nodes=1"
+        ]
     );
     for (lines, problem) in [
         (
@@ -188,6 +195,7 @@ fn options_of_plug_ins_are_passed_on_with_a_note() {
     assert_eq!(
         slurm_options(&component),
         [
+            "--ntasks=2",
             "--container-image=docker://x",
             "--container-mounts=/a:/b",
             "--no-container-entrypoint",
@@ -203,8 +211,8 @@ fn options_of_plug_ins_are_passed_on_with_a_note() {
 #[test]
 fn newer_options_are_known() {
     let lines = "#SBATCH --segment=2 --oom-kill-step --stepmgr --tres-bind=gres/gpu:closest --resv-ports=2 \
-                 --spread-segments --consolidate-segments";
-    assert_eq!(slurm_options(&translate_component(lines)).len(), 7);
+                 --spread-segments --consolidate-segments -N2";
+    assert_eq!(slurm_options(&translate_component(lines)).len(), 8);
     for refused in ["--external", "--container-id=x", "--container-type=x"] {
         let (_, said) = refusal_of(&script_with_lines(&format!("#SBATCH {refused}")));
         assert!(said.contains("cannot be passed on"), "{said}");

@@ -26,11 +26,17 @@ pub(super) fn translate_text(text: &str) -> Result<TranslatedScript, ScriptError
             format!("partition {name} of alpha"),
         ))
     };
+    let smallest_node = |names: Option<&str>| match names {
+        Some("short") => Some((16, "partition short of alpha".to_owned())),
+        None => Some((64, "partition normal of alpha".to_owned())),
+        Some(_) => None,
+    };
     translate_script(
         &script,
         JobFileContext {
             variable: &variable,
             default_time: &default_time,
+            smallest_node: &smallest_node,
         },
     )
 }
@@ -176,6 +182,97 @@ fn what_sites_must_have_becomes_demands_on_their_labels() {
     );
 }
 
+/// As sbatch does, which starts a process for each of these nodes and sets no `SLURM_NTASKS`.
+#[test]
+fn a_script_that_says_nothing_of_tasks_leaves_them_to_srun() {
+    for (lines, expected) in [
+        ("-J x", &["--nodes=1"][..]),
+        ("-c 8", &["--cpus-per-task=8", "--nodes=1"]),
+        ("--gpus=4", &["--gpus=4", "--nodes=1-4"]),
+        ("-n 1", &["--ntasks=1"]),
+        ("-N 1 -n 1", &["--nodes=1", "--ntasks=1"]),
+        ("--nodelist=a,b", &["--nodelist=a,b"]),
+    ] {
+        let component = translate_component(&format!("#SBATCH {lines}"));
+        assert_eq!(slurm_options(&component), expected, "{lines}");
+    }
+}
+
+/// Each as sbatch of 22.05 took it, beside real scripts.
+#[test]
+fn what_sbatch_passes_over_is_passed_over() {
+    let mail =
+        "#SBATCH --mail-type=BEGIN\n#SBATCH --mail-type=NONE\n#SBATCH --mail-type=END,FAIL -n1";
+    let expected = ["--mail-type=BEGIN,END,FAIL", "--ntasks=1"];
+    assert_eq!(slurm_options(&translate_component(mail)), expected);
+    let none = translate_component("#SBATCH --mail-type=NONE -n1");
+    assert_eq!(slurm_options(&none), ["--mail-type=NONE", "--ntasks=1"]);
+    assert_eq!(translate_component("#SBATCH --begin=now").processors, 1);
+    let account = translate_component("#SBATCH --account=ab1@h100");
+    assert_eq!(account.constraints.len(), 1);
+    let text = script_with_lines("#SBATCH --export=/usr/local/cuda/bin,GONE,HERE");
+    let script = translate_text(&text).unwrap();
+    let variables = &script.job.component[0].environment;
+    assert_eq!(
+        variables.get("HERE").map(|value| &**value),
+        Some("from here")
+    );
+    assert!(!variables.contains_key("GONE"));
+    let notes = script
+        .notes
+        .iter()
+        .filter(|(_, note)| note.contains("left out"));
+    assert_eq!(notes.count(), 2);
+}
+
+/// Steps of a script open their files as it says.
+#[test]
+fn steps_are_told_whether_to_append() {
+    for (lines, expected) in [
+        ("--open-mode=append", Some("a")),
+        ("--open-mode=truncate", Some("t")),
+        ("-n 1", None),
+    ] {
+        let component = translate_component(&format!("#SBATCH {lines}"));
+        let mode = component.environment.get("SLURM_OPEN_MODE");
+        assert_eq!(mode.map(|mode| &**mode), expected, "{lines}");
+    }
+}
+
+#[test]
+fn whole_nodes_have_all_their_processors() {
+    for (lines, processors) in [
+        ("--nodes=2 --exclusive", 128),
+        ("--nodes=2 --exclusive -p short", 32),
+        ("--nodes=2-4 --exclusive -p short", 32),
+        ("--exclusive -p short", 16),
+        ("--nodes=2 --exclusive=topo -p short", 32),
+        // Nobody knows what its nodes have.
+        ("--nodes=2 --exclusive -p other", 2),
+        // It gets what it asks for, beside nobody else's job.
+        ("--nodes=2 --exclusive=user", 2),
+        ("--exclusive -n 4", 4),
+        ("--nodes=2 --exclusive --mincpus=80", 160),
+        ("--nodes=2", 2),
+    ] {
+        let component = translate_component(&format!("#SBATCH {lines}"));
+        assert_eq!(component.processors, processors, "{lines}");
+    }
+    let component = translate_component("#SBATCH --nodes=2 --exclusive --mincpus=8");
+    let expected = ["--exclusive", "--nodes=2", "--mincpus=64"];
+    assert_eq!(slurm_options(&component), expected);
+    let component = translate_component("#SBATCH --exclusive");
+    let expected = ["--exclusive", "--mincpus=64", "--nodes=1"];
+    assert_eq!(slurm_options(&component), expected);
+    let text = script_with_lines("#SBATCH -N2\n#SBATCH --exclusive");
+    let notes = translate_text(&text).unwrap().notes;
+    let note = &notes.iter().find(|(line, _)| *line == 3).unwrap().1;
+    assert!(
+        note.contains("128 processors") && note.contains("alpha"),
+        "{note}"
+    );
+}
+
 #[test]
 fn slurm_gets_what_only_it_understands_and_the_shape() {
     let lines = "#SBATCH -n 4 -c2 --mem=1G -p short -wn1 --exclusive --mail-user=me@x\n\
@@ -188,12 +285,13 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
         "--mail-user=me@x",
         "--mem=1G",
         "--nodelist=n1",
+        "--ntasks=4",
         "--partition=long",
     ];
     assert_eq!(slurm_options(&translate_component(lines)), expected);
-    assert!(
-        translate_component("#SBATCH -n 4").at.is_empty(),
-        "the rest is said by Cospan itself"
+    assert_eq!(
+        slurm_options(&translate_component("#SBATCH -n 4")),
+        ["--ntasks=4"]
     );
 }
 
@@ -407,8 +505,7 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
         ("-J 'x", "a quote ' is not closed"),
         ("--array=5-1", "--array: "),
         ("--signal=KILL", "signals are USR1"),
-        ("--export=A-B", "--export"),
-        ("--export=GONE", "GONE is not exported"),
+        ("--export=A-B=c", "--export"),
         ("-o /x/%4q", "only %A"),
         ("--chdir=../x", "--chdir"),
         ("--open-mode=w", "append or truncate"),
@@ -472,6 +569,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
     let around = JobFileContext {
         variable: &|_| None,
         default_time: &|_| None,
+        smallest_node: &|_| None,
     };
     let job = translate_script(&script, around)
         .unwrap()

@@ -144,7 +144,8 @@ pub(super) fn parse_export(text: &str) -> Option<Vec<(String, Option<String>)>> 
                 .next()
                 .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
             let is_name = begins && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            is_name.then_some((name, value))
+            // A variable of another name has no value here, and is left out.
+            (is_name || (value.is_none() && !name.is_empty())).then_some((name, value))
         })
         .collect()
 }

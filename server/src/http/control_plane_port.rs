@@ -58,6 +58,9 @@ pub trait ControlPlanePort: Send + Sync + 'static {
     /// them.
     fn refresh_site_reports(&self) {}
 
+    /// Waits a moment until no report of a site that answers has expired.
+    async fn await_current_reports(&self) {}
+
     /// The warning for the user of a job that was just accepted: the reason why it cannot start as
     /// things are.
     fn submission_warning(&self, _id: JobId) -> Option<String> {

@@ -85,7 +85,7 @@ impl Default for HttpSettings {
             max_connections: 4096,
             max_body_bytes: 4 * 1024 * 1024,
             max_bulk_jobs: 1000,
-            max_sweep_tasks: 1000,
+            max_sweep_tasks: 1001,
             max_job_bytes: Bytes(u64::MAX),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(60),

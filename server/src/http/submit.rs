@@ -185,6 +185,7 @@ async fn run_dry_run(
     body: SubmittedBody,
 ) -> HandlerResult {
     edge.await_first_reports().await;
+    edge.backend.await_current_reports().await;
     let dry_run = edge.dry_runs.begin_dry_run(caller.name())?;
     let backend = edge.backend.clone();
     let by = caller.name().clone();

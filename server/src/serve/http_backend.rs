@@ -1,6 +1,7 @@
 //! The control plane as the HTTP edge sees it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
@@ -42,6 +43,9 @@ use cospan_api::v1::file::{FilePage, FileReport, ReplicaReport};
 use cospan_api::v1::ranking::RankingReport;
 use cospan_api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use cospan_api::v1::store::StoreReport;
+
+/// The longest that a dry run waits for reports of sites. A site over SSH answers within a second.
+const REPORTS_AWAITED: Duration = Duration::from_secs(3);
 
 /// A control plane behind the HTTP edge.
 pub(super) struct ServedControlPlane {
@@ -198,6 +202,10 @@ impl ControlPlanePort for ServedControlPlane {
 
     fn refresh_site_reports(&self) {
         self.plane.refresh_site_reports();
+    }
+
+    async fn await_current_reports(&self) {
+        self.plane.await_current_reports(REPORTS_AWAITED).await;
     }
 
     fn list_sites(&self) -> SiteList {

@@ -49,6 +49,7 @@ pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
     let idle = last.idle.as_ref();
     let known = description.and_then(|description| description.lanes.as_ref());
     let times = known.into_iter().flat_map(|lanes| &lanes.times);
+    let smallest_nodes = known.into_iter().flat_map(|lanes| &lanes.smallest_nodes);
     let labels = description.map(|d| &d.labels).into_iter().flatten();
     let operator = &record.operator;
     SiteReport {
@@ -105,6 +106,9 @@ pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
             .and_then(|lanes| lanes.own.partition.as_deref().map(str::to_owned)),
         default_times_ms: times
             .map(|(name, time)| (name.to_string(), time.0))
+            .collect(),
+        smallest_nodes: smallest_nodes
+            .map(|(name, processors)| (name.to_string(), *processors))
             .collect(),
         lanes: partition_reports(&last.obtainable, now),
         quota_millionths: None,

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cospan_domain::ids::AttemptTag;
@@ -159,6 +160,22 @@ fn write_parameter_files(
     root.write_file(&format!("{spool}/params"), &written.params)
 }
 
+/// Finds an `env` that restores signals which a shell ignores for what it runs in the background.
+fn restoring_env() -> Option<&'static str> {
+    static FOUND: OnceLock<Option<&'static str>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        ["/usr/bin/env", "/bin/env"].into_iter().find(|env| {
+            let mut command = Command::new(env);
+            command.args(["--default-signal=INT,QUIT", "true"]);
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
+        })
+    })
+}
+
 /// Starts the wrapper in its own process group, with its output in a file.
 fn start_wrapper(
     root: &VerifiedSiteRoot,
@@ -177,7 +194,12 @@ fn start_wrapper(
         .arg(config.root.join(script))
         .arg(&config.root)
         .arg(tag.to_string())
-        .args(bell.as_ref().map(|_| gate_bell::ARGUMENT))
+        .arg(if bell.is_some() {
+            gate_bell::ARGUMENT
+        } else {
+            "-"
+        })
+        .args(restoring_env())
         .env_clear()
         // The site's own variables and those of the job take its place.
         .env(THREADS_VARIABLE, order.resources.processors.to_string())

@@ -16,6 +16,7 @@ tell() {
 probe() {
     printf 'account %s\nhost %s\n' "$(id -un)" "$(uname -n)"
     [ -z "$unset" ] || printf 'unset%s\n' "$unset"
+    [ -z "${TMPDIR-}" ] || { [ -d "$TMPDIR" ] && [ -w "$TMPDIR" ]; } || printf 'tmpdir %s\n' "$TMPDIR"
     for tool in sbatch squeue scancel sinfo scontrol head find timeout mkfifo mktemp; do
         command -v "$tool" > /dev/null 2>&1 || printf 'missing %s\n' "$tool"
     done
@@ -50,6 +51,17 @@ directory() {
     printf 'free_kb %s\n' "$(df -Pk "$at" 2> /dev/null | awk 'NR == 2 { print $4 }')"
 }
 
+# What the job of a trial does on its node: it writes file $1 in the root, whole, with what it sees.
+# What start files there set, scripts get.
+# shellcheck disable=SC2016
+trial_job='cd "$SLURM_SUBMIT_DIR" && printf "seen_by %s\n" "$(uname -n)" > "$1.new" || exit
+printf "#!/bin/sh\n" > "$1.run" && chmod u+x "$1.run"
+"./$1.run" || printf "noexec yes\n" >> "$1.new"
+temporary=$(bash -l -c env 2> /dev/null < /dev/null | sed -n "s/^TMPDIR=//p")
+[ -z "$temporary" ] || { [ -d "$temporary" ] && [ -w "$temporary" ]; } \
+    || printf "node_tmpdir %s\n" "$temporary" >> "$1.new"
+mv "$1.new" "$1"'
+
 # A job of one processor says what it sees: a file in the root, or none.
 trial() {
     name=cospan-check-$1
@@ -57,7 +69,7 @@ trial() {
     shift
     cd "$root" 2> /dev/null || fail refused "$root cannot be entered"
     said=$(limited sbatch --parsable --export=NIL -J "$name" -n 1 -t 1 -o /dev/null "$@" \
-        --wrap "cd \"\$SLURM_SUBMIT_DIR\" && uname -n > $file" 2>&1) || fail refused "$said"
+        --wrap "set -- $file; $trial_job" 2>&1) || fail refused "$said"
     state=PENDING tries=20
     while [ ! -s "$file" ] && [ "$tries" -gt 0 ]; do
         sleep 1
@@ -69,12 +81,12 @@ trial() {
         esac
     done
     if [ -s "$file" ]; then
-        printf 'seen_by %s\n' "$(head -n 1 "$file")"
+        cat "$file"
     else
         printf 'unseen %s\n' "$state"
         limited scancel --name="$name" --user="$(id -un)" 2> /dev/null
     fi
-    rm -f "$file"
+    rm -f "$file" "$file.new" "$file.run"
 }
 
 main() {

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::findings;
 use super::nodes::{parse_at_least, parse_gpus};
 use super::{
     MANAGER, SlurmSiteConfig, VARIABLES, agent_environment, parse_kill_wait, slurm_setting,
 };
+use super::{findings, trial_findings};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
 use crate::examination::{SiteFinding, is_any_bad};
@@ -140,7 +140,7 @@ pub async fn probe_cluster(
         let tried = agent
             .send_request(&words, SiteAgentRequest::default())
             .await;
-        findings::add_trial_finding(&mut findings, tried.map_err(SiteError::from), &facts);
+        trial_findings::add_trial_finding(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(ClusterProbeOutcome { facts, findings })
 }

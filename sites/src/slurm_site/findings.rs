@@ -7,9 +7,8 @@ use super::reservation_rights::check_reservations;
 use super::{BEFORE_KILL, SlurmSiteConfig, payload_grace};
 use crate::agent::SiteAgentAnswer;
 use crate::examination::{FindingVerdict, SiteFinding};
-use crate::port::SiteError;
 
-const DIRECTORY: &str = "directory";
+pub(super) const DIRECTORY: &str = "directory";
 
 /// Less than this is too little for inputs and outputs.
 const LITTLE_DISK: Bytes = Bytes(1_000_000_000);
@@ -140,7 +139,7 @@ pub(super) fn good_finding(what: &'static str, found: impl Into<String>) -> Site
     }
 }
 
-fn odd_finding(
+pub(super) fn odd_finding(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
@@ -184,6 +183,7 @@ pub(super) fn list_findings(
              site's configuration",
         )
     }));
+    all.extend(answer.last_value("tmpdir").map(describe_missing_tmpdir));
     all.push(check_slurm(answer, facts));
     all.push(check_partition(answer, facts, partition));
     let chosen = facts.find_partition(partition).map(|chosen| &chosen.name);
@@ -208,6 +208,15 @@ pub(super) fn list_findings(
     all.push(check_disk(facts));
     all.push(check_clock(facts));
     all
+}
+
+/// Describes a `TMPDIR` that start files name and that is no directory we can write to.
+pub(super) fn describe_missing_tmpdir(told: &str) -> SiteFinding {
+    odd_finding(
+        "temporary",
+        format!("TMPDIR is {told}, which is not there or cannot be written"),
+        "programs that need it fail: have the start files make it, or not set it",
+    )
 }
 
 fn failure_text(answer: &SiteAgentAnswer, key: &str) -> Option<String> {
@@ -425,51 +434,6 @@ fn check_clock(facts: &ClusterProbeFacts) -> SiteFinding {
     }
 }
 
-/// Judges whether a job saw the root on its node.
-fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> SiteFinding {
-    const WHAT: &str = "nodes";
-    if let Some(node) = answer.last_value("seen_by") {
-        return good_finding(WHAT, format!("{node} has {}", facts.root));
-    }
-    let state = answer.last_value("unseen").unwrap_or_default();
-    if ["PENDING", "CONFIGURING", "RUNNING"]
-        .iter()
-        .any(|word| state.starts_with(word))
-    {
-        let found = format!("not tried: the job did not run within 20 s: {state}");
-        return odd_finding(WHAT, found, "check again when a node is free");
-    }
-    let what = "give root = a directory that all nodes share with the login node under the same \
-                name, usually below the home or project directory";
-    bad_finding(
-        WHAT,
-        format!("a job did not find {} on its node: {state}", facts.root),
-        what,
-    )
-}
-
-/// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
-/// evidence than the kind of its file system.
-pub(super) fn add_trial_finding(
-    findings: &mut Vec<SiteFinding>,
-    tried: Result<SiteAgentAnswer, SiteError>,
-    facts: &ClusterProbeFacts,
-) {
-    let nodes = match tried {
-        Ok(answer) => judge_trial(&answer, facts),
-        Err(error) => bad_finding("nodes", error.to_string(), advice_for(&error.to_string())),
-    };
-    if nodes.verdict == FindingVerdict::Good {
-        for directory in findings
-            .iter_mut()
-            .filter(|finding| finding.what == DIRECTORY)
-        {
-            *directory = good_finding(DIRECTORY, std::mem::take(&mut directory.found));
-        }
-    }
-    findings.push(nodes);
-}
-
 /// Judges whether a second session could be opened.
 pub(super) fn judge_bulk_channel(failed: Option<String>) -> SiteFinding {
     match failed {
@@ -620,16 +584,6 @@ mod tests {
             "{}",
             drained.advice
         );
-    }
-
-    #[test]
-    fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
-        let facts = ClusterProbeFacts::default();
-        let of = |text: &str| judge_trial(&SiteAgentAnswer(text.to_owned()), &facts).verdict;
-        assert_eq!(of("seen_by n1"), FindingVerdict::Good);
-        assert_eq!(of("unseen PENDING (Resources)"), FindingVerdict::Odd);
-        assert_eq!(of("unseen COMPLETED (None)"), FindingVerdict::Bad);
-        assert_eq!(of("unseen "), FindingVerdict::Bad);
     }
 
     #[test]

@@ -94,6 +94,19 @@ pub(super) fn partition_amounts(
         .collect()
 }
 
+/// Returns the processors of the smallest node of each partition.
+pub(super) fn smallest_nodes(answer: &SiteAgentAnswer) -> BTreeMap<Arc<str>, u32> {
+    let mut smallest = BTreeMap::<Arc<str>, u32>::new();
+    for nodes in all_nodes(answer) {
+        let processors = u32::try_from(nodes.processors).unwrap_or(u32::MAX);
+        smallest
+            .entry(nodes.partition.into())
+            .and_modify(|least| *least = processors.min(*least))
+            .or_insert(processors);
+    }
+    smallest
+}
+
 /// Returns true if Slurm counts disk of any node.
 pub(super) fn counts_disk(answer: &SiteAgentAnswer) -> bool {
     all_nodes(answer).any(|nodes| nodes.disk_mib > 0)
@@ -217,6 +230,12 @@ mod tests {
         assert_eq!(of(Some("urgent")).get("gpus"), Some(&4));
         assert_eq!(of(Some("urgent")).get(DISK), Some(&to_megabytes(2_000)));
         assert_eq!(of(Some("nowhere")), BTreeMap::new());
+    }
+
+    #[test]
+    fn the_smallest_node_of_each_partition_is_found() {
+        let found = smallest_nodes(&SiteAgentAnswer(SAID.to_owned()));
+        assert_eq!(found, [("normal".into(), 32), ("urgent".into(), 16)].into());
     }
 
     #[test]

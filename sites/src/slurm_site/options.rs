@@ -188,10 +188,20 @@ fn resource_options(
     counts_disk: bool,
 ) -> Result<Vec<String>, SiteError> {
     let processors = resources.processors.max(1);
-    let tasks = task_count(processors, own)?;
     let mut options = Vec::new();
-    if !follows_from_shape(tasks, own) {
-        options.push(format!("--ntasks={tasks}"));
+    if !takes_whole_nodes(processors, own) {
+        let tasks = task_count(processors, own)?;
+        match last_option_value(own, "ntasks") {
+            Some(said) if said.parse() != Ok(tasks) => {
+                return Err(SiteError::Unfit(format!(
+                    "--ntasks={said} is not what follows from the component's {processors} \
+                     processors: {tasks}"
+                )));
+            }
+            Some(_) => {}
+            None if follows_from_shape(tasks, own) => {}
+            None => options.push(format!("--ntasks={tasks}")),
+        }
     }
     let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
     if memory > 0 && !sets_any_option(own, &OF_MEMORY) {
@@ -237,15 +247,33 @@ fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     })
 }
 
+/// Returns true if it gets as many processors by asking for nodes of its own that have them.
+fn takes_whole_nodes(processors: u32, own: &[String]) -> bool {
+    let is_exclusive = own.iter().any(|option: &String| option == "--exclusive")
+        || last_option_value(own, "exclusive") == Some("topo");
+    let says_tasks = sets_any_option(own, &["ntasks", "ntasks-per-node"]);
+    let nodes = least_number(own, "nodes");
+    let least = nodes.and_then(|nodes| nodes.checked_mul(least_number(own, "mincpus")?));
+    is_exclusive && !says_tasks && least == Some(processors)
+}
+
 /// Returns true if Slurm starts as many tasks on these nodes when nothing is said of tasks. Then it is
 /// left to `srun` what to start there, as it is for scripts that do not say it.
 fn follows_from_shape(tasks: u32, own: &[String]) -> bool {
-    let number = |name| last_option_value(own, name).map(str::parse::<u32>);
-    match (number("nodes"), number("ntasks-per-node")) {
-        (Some(Ok(nodes)), None) => tasks == nodes,
-        (Some(Ok(nodes)), Some(Ok(each))) => nodes.checked_mul(each) == Some(tasks),
-        _ => false,
+    let Some(nodes) = least_number(own, "nodes") else {
+        return false;
+    };
+    match last_option_value(own, "ntasks-per-node").map(str::parse::<u32>) {
+        None => tasks == nodes,
+        Some(Ok(each)) => nodes.checked_mul(each) == Some(tasks),
+        Some(Err(_)) => false,
     }
+}
+
+/// Returns the number that an option has; of one like 2-4 the least.
+fn least_number(own: &[String], name: &str) -> Option<u32> {
+    let text = last_option_value(own, name)?;
+    text.split('-').next()?.parse().ok()
 }
 
 /// Returns the value that the last of these options has for a name.
@@ -312,6 +340,22 @@ mod tests {
             [""; 0],
             "a task each goes without saying"
         );
+        let mut whole = vec![
+            "--exclusive",
+            "--nodes=2-3",
+            "--mincpus=2",
+            "--mem=1G",
+            "--gpus=3",
+        ];
+        assert_eq!(of(&whole).unwrap(), [""; 0], "its nodes have them all");
+        whole[2] = "--mincpus=1";
+        assert_eq!(of(&whole).unwrap(), ["--ntasks=4"]);
+        assert_eq!(
+            of(&["--ntasks=4", "--mem=1G", "--gpus=3"]).unwrap(),
+            [""; 0]
+        );
+        let said = of(&["--ntasks=3"]).unwrap_err().to_string();
+        assert!(said.contains("the component's 4 processors: 4"), "{said}");
         let task = ["--tres-per-task=gres/gpu:1,cpu:2"];
         assert_eq!(of(&task).unwrap(), ["--ntasks=2", "--mem-per-cpu=239M"]);
         for odd in [

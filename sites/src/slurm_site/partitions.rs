@@ -56,6 +56,7 @@ impl SlurmSite {
             own,
             times,
             partitions,
+            smallest_nodes: nodes::smallest_nodes(answer),
         }
     }
 

@@ -4,37 +4,31 @@
 //! while ago is good enough. It is asked again as soon as files show more than it did, or that an
 //! attempt may be over; and about those of which it has not said that they wait or run.
 //!
-//! If Slurm does not answer (see [`BatchSystemSilence`]), files are read all the same. It is left
+//! If Slurm does not answer (see [`crate::port::BatchSystemSilence`]), files are read all the same. It is left
 //! alone for as long as its report would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use cospan_domain::acquisition::PartitionAccount;
 use cospan_domain::ids::AttemptTag;
-use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::Timestamp;
 use tokio::time::Instant;
 
 use super::SlurmSite;
-use super::accounts::SlurmAccountingCache;
 use super::attempt_numbers::AttemptNumbers;
 use super::attempt_state::{
     self, SlurmAttemptEvidence, needs_newer_report, observe_attempt, observe_in_silence,
 };
+use super::latest_reports::used_processors;
 use super::occupancy::SlurmOccupancy;
-use super::queue::{self, PartitionLoad, SlurmJob};
-use super::signs_of_life::SignsOfLife;
+use super::queue::{self, SlurmJob};
 use crate::agent::attempt_remains;
-use crate::agent::site_time::SiteClockState;
 use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
 use crate::attempt_end::BatchJobState;
 use crate::local_site::root_check::ROOM_MIN;
-use crate::port::{
-    AcceptedAttempt, AttemptSubmitRequest, BatchSystemSilence, SiteError, SiteStatus,
-};
+use crate::port::{AcceptedAttempt, AttemptSubmitRequest, SiteError, SiteStatus};
 use crate::wrapper::attempt_files::WrapperEvidence;
 
 /// The time from when Slurm is seen to run nothing of an attempt to the decision that its files say
@@ -47,117 +41,6 @@ const WORD_LATE: Duration = Duration::from_secs(60);
 /// The time until a payload's own end is believed while Slurm does not answer: if Slurm ended it,
 /// its wrapper knows by then, and has recorded so.
 const ALONE: Duration = Duration::from_secs(10);
-
-/// The latest reports of Slurm.
-#[derive(Debug, Default)]
-pub(super) struct LatestSlurmReports {
-    queue: Option<(Instant, Vec<SlurmJob>)>,
-    /// The load of its nodes, and how many processors our attempts had then.
-    load: Option<(Instant, PartitionLoad, u32)>,
-    /// The load of each partition.
-    loads: BTreeMap<Arc<str>, PartitionLoad>,
-    /// All reservations at that time.
-    bookings: SlurmOccupancy,
-    /// The time when it last gave no answer, and why; `None` once it answers again.
-    silent: Option<(Instant, String)>,
-    /// The clock of the site.
-    pub(super) time: SiteClockState,
-    /// The time since when the recorded end of an attempt has been seen.
-    exited: BTreeMap<AttemptTag, Instant>,
-    /// The accounts of jobs that Slurm forgot.
-    pub(super) accounts: SlurmAccountingCache,
-    /// The numbers that Slurm gave to attempts.
-    pub(super) numbers: AttemptNumbers,
-    /// The signs that wrappers give of themselves.
-    signs_of_life: SignsOfLife,
-}
-
-impl LatestSlurmReports {
-    /// Returns true if its report on these attempts is still good enough.
-    fn is_recent_for(&self, tags: &[AttemptTag], memory: Duration) -> bool {
-        let is_fresh = self
-            .queue
-            .as_ref()
-            .is_some_and(|(at, _)| at.elapsed() < memory);
-        is_fresh
-            && tags.iter().all(|tag: &AttemptTag| {
-                let mut of_it = self
-                    .known_jobs()
-                    .iter()
-                    .filter(|job| job.tag == *tag)
-                    .peekable();
-                of_it.peek().is_some()
-                    && of_it.all(|job| {
-                        matches!(job.word, BatchJobState::Waiting | BatchJobState::Running)
-                    })
-            })
-    }
-
-    /// Returns why it has no answer, if it had none a moment ago.
-    fn recent_silence(&self, memory: Duration) -> Option<String> {
-        let (at, why) = self.silent.as_ref()?;
-        (at.elapsed() < memory).then(|| why.clone())
-    }
-
-    /// Describes its silence, for this reason.
-    fn describe_silence(&self, why: String) -> BatchSystemSilence {
-        let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
-        BatchSystemSilence {
-            age: age.map(|age: Duration| {
-                DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
-            }),
-            why,
-        }
-    }
-
-    fn knows_load(&self, memory: Duration) -> bool {
-        self.load.is_some_and(|(at, ..)| at.elapsed() < memory)
-    }
-
-    /// Returns how much is left of a reservation, if it is known.
-    pub(super) fn reservation_time_left(
-        &self,
-        reservation: &str,
-        now: Timestamp,
-    ) -> Option<DurationMs> {
-        let span = self.bookings.find_reservation(reservation)?.span;
-        Some(span.to.since(span.from.max(now)))
-    }
-
-    fn known_jobs(&self) -> &[SlurmJob] {
-        self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
-    }
-
-    /// Returns the processors that our attempts took since its nodes were last looked at.
-    fn processors_taken_since(&self) -> u32 {
-        let then = self.load.map_or(0, |(_, _, ours)| ours);
-        used_processors(self.known_jobs()).saturating_sub(then)
-    }
-
-    /// Estimates the load now: we know what our attempts took and freed since its
-    /// nodes were last looked at.
-    fn estimate_load(&self) -> PartitionLoad {
-        let Some((_, load, ours)) = self.load else {
-            return PartitionLoad::default();
-        };
-        let idle = load
-            .idle
-            .saturating_add(ours)
-            .saturating_sub(used_processors(self.known_jobs()));
-        PartitionLoad {
-            idle: idle.min(load.total),
-            ..load
-        }
-    }
-}
-
-/// Returns the processors that attempts use.
-fn used_processors(jobs: &[SlurmJob]) -> u32 {
-    jobs.iter()
-        .filter(|job: &&SlurmJob| job.is_active() && !job.word.is_in_queue())
-        .map(|job| job.processors)
-        .fold(0, u32::saturating_add)
-}
 
 /// Adds jobs that were submitted or seen since to those that were known.
 fn merge_jobs(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
@@ -571,86 +454,6 @@ impl SlurmSite {
     fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
         note_duration(&mut self.lock_over_since(), tag, is_over)
     }
-
-    /// Returns what one more submission would find: what Slurm has idle, less what already waits
-    /// for it, and never more than we may use.
-    fn idle_for_submission(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
-        let heard = self.lock_reports();
-        let mut load = heard.estimate_load();
-        let bookings = &heard.bookings;
-        load.idle = match &self.config.reservation {
-            Some(name) => bookings.idle_in_reservation(name, now),
-            None => {
-                let kept = bookings.reserved_idle(self.config.partition.as_deref(), now);
-                load.idle.saturating_sub(kept)
-            }
-        };
-        let mut idle = self.usable_total();
-        let ours = idle
-            .processors
-            .min(load.total)
-            .saturating_sub(sum_processors(jobs, takes_processors));
-        let waiting = sum_processors(jobs, |job| job.word == BatchJobState::Waiting);
-        let free = load.idle.saturating_sub(waiting);
-        idle.processors = ours.min(free);
-        idle
-    }
-}
-
-impl SlurmSite {
-    /// Returns the times at which idle resources drop, because others have reserved them.
-    fn idle_drops(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
-        let heard = self.lock_reports();
-        let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
-            return Vec::new();
-        };
-        heard
-            .bookings
-            .idle_drops(self.config.partition.as_deref(), load, idle, now)
-    }
-
-    /// Returns the same of each partition. We do not know in which our jobs are: those that wait,
-    /// or started since Slurm was asked, count in each.
-    fn idle_by_partition(
-        &self,
-        jobs: &[SlurmJob],
-        now: Timestamp,
-    ) -> BTreeMap<Arc<str>, Resources> {
-        let waiting = jobs.iter().filter(|job| job.word == BatchJobState::Waiting);
-        let waiting = waiting
-            .map(|job| job.processors)
-            .fold(0, u32::saturating_add);
-        let lanes = self
-            .lock_facts()
-            .as_ref()
-            .map(|facts| facts.lanes.clone())
-            .unwrap_or_default();
-        let heard = self.lock_reports();
-        let ours = heard.processors_taken_since().saturating_add(waiting);
-        let partitions = lanes
-            .partitions
-            .into_iter()
-            .filter_map(|(name, partition)| {
-                let bookings = &heard.bookings;
-                let idle = match PartitionAccount::reservation_in_partition_name(&name) {
-                    Some(reservation) => bookings.idle_in_reservation(reservation, now),
-                    None => {
-                        let kept = bookings.reserved_idle(Some(&*name), now);
-                        heard.loads.get(&name)?.idle.saturating_sub(kept)
-                    }
-                };
-                let free = idle.saturating_sub(ours);
-                let processors = partition.total.processors.min(free);
-                Some((
-                    name,
-                    Resources {
-                        processors,
-                        ..partition.total
-                    },
-                ))
-            });
-        partitions.collect()
-    }
 }
 
 /// Notes the numbers that are written down at the site: what Slurm gave, and what a wrapper found.
@@ -668,17 +471,6 @@ fn note_numbers(numbers: &mut AttemptNumbers, left: &attempt_remains::LeftAttemp
             }
         }
     }
-}
-
-fn takes_processors(job: &SlurmJob) -> bool {
-    job.is_active() && job.word != BatchJobState::NeverRuns
-}
-
-fn sum_processors(jobs: &[SlurmJob], wanted: fn(&SlurmJob) -> bool) -> u32 {
-    let counted = jobs.iter().filter(|job| wanted(job));
-    counted
-        .map(|job| job.processors)
-        .fold(0, u32::saturating_add)
 }
 
 /// Returns the one of several jobs under a tag that got the directory; until then, one that may.

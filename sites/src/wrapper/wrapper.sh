@@ -2,7 +2,7 @@
 # payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
 # env, cp, chmod, touch, date, sync where a job asks for them), /proc, and the site's file system.
 #
-# usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
+# usage: sh wrapper.sh ROOT TAG [bell | batch | - [ENV]]      reads ROOT/spool/TAG/params (and inputs)
 #
 # Parameters are cleared once they are read: they hold the words that `exit`, `ended` and a
 # `decision` to close the gate carry, so that no payload can write them.
@@ -10,6 +10,7 @@
 # With `bell` its standard input is a socket: a line says that the gate was decided, and
 # a read ends by itself after the socket's own longest wait.
 # With `batch` a batch system has started it, which may end it and the payload together.
+# ENV is an `env` that knows --default-signal; with `batch` it is looked for here.
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
@@ -276,6 +277,14 @@ look() {
         set_alarm "$(((warn_at - now + 99) / 100))"
     fi
     noted
+}
+
+# Finds an `env` that restores signals, for shells that cannot.
+find_env() {
+    [ -z "${BASH_VERSION-}" ] || return 0
+    for dir in /usr/bin /bin; do
+        ! "$dir/env" --default-signal=INT,QUIT true 2> /dev/null || { resets=$dir/env; break; }
+    done
 }
 
 # Takes the attempt's directory and says so.
@@ -798,6 +807,11 @@ launch() {
     # The alarms of the gate have rung for nobody else, and under bash they ring no more.
     [ -z "${BASH_VERSION-}" ] || end_ticks
     missed= rung=
+    # Of what runs in the background, most shells ignore INT and QUIT; bash restores them.
+    if [ -n "$resets" ] && [ -z "${BASH_VERSION-}" ]; then
+        [ "$1" != env ] || shift
+        set -- "$resets" --default-signal=INT,QUIT "$@"
+    fi
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!
     trap '' USR2
@@ -875,14 +889,14 @@ main() {
     warn= warn_s=0 warn_to= signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
-    run_name= heart= done_word= failed_word= lost=
+    run_name= heart= done_word= failed_word= lost= resets=${4-}
     case ${3-} in
     bell) bell=1 ;;
     batch) batch=1 number=${SLURM_JOB_ID-} run_name=${SLURM_JOB_SLUID-} nodes=${SLURM_JOB_NODELIST-} ;;
     esac
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.
-    [ -z "$batch" ] || unset SLURM_EXPORT_ENV
+    [ -z "$batch" ] || { unset SLURM_EXPORT_ENV && find_env; }
     round= epoch= start_at= rank= hold=3600 wall=3600 grace=5 poll=1 seldom=1 patience=0
     trap on_end TERM INT
     trap 'on_pass USR1' USR1

@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "parts for tests")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -16,11 +17,13 @@ use cospan_domain::ids::{AttemptTag, Digest, HostName, JobId, RelPath, SiteName}
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_attempt_processes};
+use cospan_sites::examination::SiteFinding;
 use cospan_sites::exec::child::ChildProcessExecutor;
 use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
 use cospan_sites::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError};
 use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{FilePlace, InspectedFile, Site};
+use cospan_sites::slurm_site::cluster_check::probe_cluster;
 use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 
@@ -83,6 +86,25 @@ impl CommandExecutor for CommandsFirst {
     async fn run(&self, mut command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let path = format!("{}:/usr/bin:/bin", self.directory.display());
         command.environment.insert("PATH".into(), path.into());
+        self.child.run(command).await
+    }
+}
+
+/// Sets variables for every command.
+#[derive(Debug)]
+struct WithVariables {
+    child: ChildProcessExecutor,
+    variables: BTreeMap<OsString, OsString>,
+}
+
+#[async_trait]
+impl CommandExecutor for WithVariables {
+    fn ends_overdue(&self) -> bool {
+        self.child.ends_overdue()
+    }
+
+    async fn run(&self, mut command: ExecCommand) -> Result<CommandOutput, ExecError> {
+        command.environment.extend(self.variables.clone());
         self.child.run(command).await
     }
 }
@@ -258,6 +280,32 @@ impl SlurmSiteFixture {
             directory: directory.to_owned(),
         };
         Arc::new(SlurmSite::new(self.config.clone(), Arc::new(exec)).unwrap())
+    }
+
+    /// Checks the cluster as before it becomes a site, with a job of one processor; in another root,
+    /// if one is given, and with these variables set.
+    pub async fn check(
+        &self,
+        root: Option<PathBuf>,
+        variables: &[(&str, &str)],
+    ) -> Vec<SiteFinding> {
+        let mut config = self.config.clone();
+        config.root = root.unwrap_or(config.root);
+        let exec = WithVariables {
+            child: ChildProcessExecutor::with_process_environment(),
+            variables: variables
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        };
+        let probed = probe_cluster(&config, Arc::new(exec), true).await;
+        probed.unwrap().findings
+    }
+
+    /// A directory whose programs the kernel does not run; `None`, loudly, where there is none.
+    pub fn noexec_directory() -> Option<PathBuf> {
+        let offered = variable("COSPAN_TEST_SLURM_NOEXEC");
+        offered.or_else(|| skipped("a directory mounted noexec; see COSPAN_TEST_SLURM_NOEXEC"))
     }
 
     fn make(&self) -> SlurmSite {

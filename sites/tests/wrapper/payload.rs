@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::port::ExitCause;
 use rustix::process::{Pid, Signal};
 
-use super::bench::{Bench, script, shells, with_each_shell};
+use super::bench::{Bench, Wrapper, script, shells, with_each_shell};
 use crate::unprivileged::unprivileged;
 
 #[test]
@@ -40,13 +40,7 @@ fn a_burst_of_alarms_ends_no_payload_before_its_time() {
             std::thread::sleep(Duration::from_micros(round % 50 * 10));
         }
         fs::write(bench.path("work/stop"), "").unwrap();
-        assert!(wrapper.wait().success());
-        assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
-        assert!(
-            bench.ran_hundredths() < 100 * 300,
-            "{}",
-            bench.ran_hundredths()
-        );
+        assert_end_told_or_unknown(bench, wrapper, 6);
     });
 }
 
@@ -62,12 +56,36 @@ fn a_flood_of_alarms_ends_neither_wrapper_nor_payload() {
             std::thread::sleep(Duration::from_micros(1));
         }
         fs::write(bench.path("work/stop"), "").unwrap();
-        assert!(wrapper.wait().success());
-        assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
+        assert_end_told_or_unknown(bench, wrapper, 6);
     });
 }
 
 /// Bash forgets how a payload ended if it hears a signal at that moment.
+fn assert_end_told_or_unknown(bench: &Bench, wrapper: Wrapper, payload_code: i32) {
+    let code = wrapper.wait().code();
+    match bench.exit() {
+        Some(cause) => assert_eq!((cause, code), (ExitCause::Code(payload_code), Some(0))),
+        None => assert_eq!(code, Some(74)),
+    }
+}
+
+#[test]
+fn a_payload_finds_all_signals_at_their_defaults() {
+    with_each_shell(|bench| {
+        let payload = script("sed -n 's/^SigIgn:.*\\(...\\)$/\\1/p' /proc/self/status");
+        let mut with_variable = payload.clone();
+        with_variable.environment.push(("A".into(), b"b".to_vec()));
+        for command in [&payload, &with_variable] {
+            let wrapper = bench.at_gate_with(&["-", "/usr/bin/env"], command);
+            bench.decide(cospan_sites::port::GateState::Opened);
+            wrapper.signal(Signal::USR2);
+            assert!(wrapper.wait().success());
+            assert_eq!(bench.printed(), b"000\n");
+            bench.clear();
+        }
+    });
+}
+
 #[test]
 fn an_end_among_alarms_is_told_or_unknown_and_no_other() {
     with_each_shell(|bench| {
@@ -79,11 +97,7 @@ fn an_end_among_alarms_is_told_or_unknown_and_no_other() {
                 wrapper.signal(Signal::ALARM);
                 std::thread::sleep(Duration::from_micros(20));
             }
-            let code = wrapper.wait().code();
-            match bench.exit() {
-                Some(cause) => assert_eq!((cause, code), (ExitCause::Code(6), Some(0))),
-                None => assert_eq!(code, Some(74)),
-            }
+            assert_end_told_or_unknown(bench, wrapper, 6);
             bench.clear();
         }
     });

@@ -246,6 +246,7 @@ fn format_site(site: &SiteReport) -> String {
         ("Manager", site.manager.clone().unwrap_or_default()),
         ("Heard", format_answer_age(site)),
         ("Default times", format_default_times(site)),
+        ("Smallest nodes", format_smallest_nodes(site)),
         ("Got lately", join_partitions(&site.lanes, format_started)),
         ("Not asked now", join_partitions(&site.lanes, format_waits)),
         ("Errors in a row", site.consecutive_errors.to_string()),
@@ -343,6 +344,13 @@ fn format_default_times(site: &SiteReport) -> String {
     let times = site.default_times_ms.iter();
     let times = times.map(|(partition, ms)| format!("{} in {partition}", DurationMs(*ms)));
     times.collect::<Vec<_>>().join(", ")
+}
+
+/// Formats the processors of the smallest node, by partition.
+fn format_smallest_nodes(site: &SiteReport) -> String {
+    let nodes = site.smallest_nodes.iter();
+    let nodes = nodes.map(|(partition, count)| format!("{count} processors in {partition}"));
+    nodes.collect::<Vec<_>>().join(", ")
 }
 
 /// Joins what there is to say about partitions.

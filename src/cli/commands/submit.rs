@@ -2,6 +2,7 @@
 
 mod default_time;
 mod line;
+mod smallest_node;
 mod upload_inputs;
 
 use std::io::Read;
@@ -278,6 +279,9 @@ fn read_jobs(
             variable: &|name: &str| std::env::var(name).ok(),
             default_time: &|names: Option<&str>| {
                 default_time::longest_partition_time(context, names)
+            },
+            smallest_node: &|names: Option<&str>| {
+                smallest_node::smallest_partition_node(context, names)
             },
         };
         let content = language

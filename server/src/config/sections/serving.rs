@@ -147,8 +147,9 @@ section! {
         /// Jobs in one request.
         "max_jobs_per_request" => max_jobs_per_request: u32 = 1_000,
             in 1 => 100_000, since "0.1.0";
-        /// Runs that the sweeps in one request may have together.
-        "max_sweep_tasks" => max_sweep_tasks: u32 = 1_000,
+        /// Runs that the sweeps in one request may have together: by default as many as Slurm's own
+        /// arrays have.
+        "max_sweep_tasks" => max_sweep_tasks: u32 = 1_001,
             in 1 => 100_000, since "0.1.0";
         /// Wall time of a job.
         "max_wall_time" => max_wall_time: DurationMs = DurationMs::from_secs(366 * 86_400),

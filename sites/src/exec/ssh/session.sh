@@ -110,7 +110,8 @@ serve() {
     cd /
     nl='
 '
-    place=$(mktemp -d) && mkfifo "$place/turn" && exec 9<> "$place/turn" && rm -rf "$place" || exit
+    # Start files may name a place for temporary files that this machine does not have.
+    place=$(mktemp -d 2> /dev/null || TMPDIR=/tmp mktemp -d) && mkfifo "$place/turn" && exec 9<> "$place/turn" && rm -rf "$place" || exit
     printf '\n' >&9
     printf '\nready %s\n' "$nonce"
     while IFS=' ' read -r verb id slot seconds variables words max length; do
