@@ -381,7 +381,7 @@ fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
     assert!(readme.contains("PATH=$PWD/target/debug:"));
     for command in ["cargo run -- quickstart", "cargo test --workspace"] {
         assert!(
-            readme.contains(&format!("\n{command} ")),
+            readme.lines().any(|line: &str| line == command),
             "README.md: {command}"
         );
         assert!(
