@@ -58,6 +58,12 @@ done
 cospan site list | grep -E '^there +usable' > /dev/null || fail "the site was charged"
 submitted --site there -n 12 -- true || fail "others cannot use the site"
 
+# The site with more idle processors comes first. Slurm takes a moment to have them back.
+for _ in $(seq 300); do
+    ! cospan site list | grep -E '^there +usable +64 +64' > /dev/null || break
+    sleep 0.2
+done
+
 echo "== another site is left"
 submitted -n 13 -- true || fail "it did not go elsewhere"
 grep -q 'the batch system of there refuses component' said || fail "the refusal is not told"

@@ -10,8 +10,9 @@ use cospan_domain::job::job_command::{JobCommand, JobRejection};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::{ClassRequest, JobClassProperties, decide_class};
+use cospan_domain::site::site_command::SiteRejection;
 
-use super::shared_reservation_commands::{self, PendingReservationNames};
+use super::shared_reservation_commands;
 use crate::catalogue::{AddFile, InformationActor, RemoveFile};
 use crate::commands::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome, OperatorCommand};
 use crate::context::SharedState;
@@ -26,7 +27,6 @@ const REBUILD_LOOK: Duration = Duration::from_millis(20);
 /// Carries out any command but a submission.
 pub(super) async fn carry_out_command(
     shared: Arc<SharedState>,
-    names: Arc<PendingReservationNames>,
     by: KeyName,
     ask: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
@@ -63,7 +63,7 @@ pub(super) async fn carry_out_command(
             let command = JobCommand::ChangeReservation { wish, by };
             command_jobs(&shared, vec![job], |_| command.clone()).await
         }
-        ApiRequest::Site(site, order) => command_site(&shared, &names, site, by, order).await,
+        ApiRequest::Site(site, order) => command_site(&shared, site, by, order).await,
         ApiRequest::AddFile {
             name,
             site,
@@ -273,7 +273,6 @@ fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobCommandOutcome {
 
 async fn command_site(
     shared: &Arc<SharedState>,
-    names: &Arc<PendingReservationNames>,
     site: SiteName,
     by: KeyName,
     what: OperatorCommand,
@@ -290,14 +289,14 @@ async fn command_site(
         .actors
         .addr::<ClusterActor>(&site)
         .ok_or_else(|| busy.clone())?;
-    let _named = shared_reservation_commands::take_reservation_name(names, &what)?;
     let what = shared_reservation_commands::complete_site_command(shared, &site, what)?;
     let leaves = what == OperatorCommand::Drain;
     let answer = cluster
         .send(SiteCommandMessage { by, what })
         .await
-        .map_err(|_| busy)?;
+        .map_err(|_| busy.clone())?;
     match answer {
+        Err(SiteRejection::Undecided) => Err(busy),
         Ok(()) if leaves => {
             move_jobs_from_site(shared, &site).await;
             Ok(ApiAnswer::Done)

@@ -11,7 +11,6 @@ use super::acceptance::AcceptedRequest;
 use super::forwarded_commands;
 use super::ids::JobIdAllocator;
 use super::memory_quota::KeyMemoryUsage;
-use super::shared_reservation_commands::PendingReservationNames;
 use super::submit::{KnownIdempotencyKeys, SubmissionRequest};
 use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
@@ -38,8 +37,6 @@ pub struct Intake {
     pub(super) shared: Arc<SharedState>,
     /// The store, for the histories of jobs that are archived.
     pub(super) store: Arc<dyn cospan_storage::port::Journal>,
-    /// Shared reservations that are just being made.
-    names: Arc<PendingReservationNames>,
     pub(super) ids: JobIdAllocator,
     pub(super) known: KnownIdempotencyKeys,
     /// The memory that jobs take.
@@ -60,7 +57,6 @@ impl Intake {
     pub(crate) fn new(
         shared: Arc<SharedState>,
         store: Arc<dyn cospan_storage::port::Journal>,
-        names: Arc<PendingReservationNames>,
         dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
@@ -80,7 +76,6 @@ impl Intake {
         Self {
             shared,
             store,
-            names,
             ids,
             known,
             kept,
@@ -121,8 +116,7 @@ impl Intake {
             }
             ask => {
                 let shared = self.shared.clone();
-                let names = self.names.clone();
-                let work = carry_out_for_client(shared, names, command.by, ask, answer);
+                let work = carry_out_for_client(shared, command.by, ask, answer);
                 ctx.spawn(work.into_actor(self).map(|(answer, result), this, _| {
                     this.answer_command(answer, result);
                 }));
@@ -146,13 +140,12 @@ impl Intake {
 /// client; all else is carried through.
 async fn carry_out_for_client(
     shared: Arc<SharedState>,
-    names: Arc<PendingReservationNames>,
     by: KeyName,
     ask: ApiRequest,
     mut answer: ApiAnswerSender,
 ) -> (ApiAnswerSender, Result<ApiAnswer, ApiRefusal>) {
     let is_given_up = matches!(ask, ApiRequest::AddFile { .. });
-    let work = forwarded_commands::carry_out_command(shared, names, by, ask);
+    let work = forwarded_commands::carry_out_command(shared, by, ask);
     let result = tokio::select! {
         biased;
         result = work => result,

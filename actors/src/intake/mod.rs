@@ -12,5 +12,4 @@ mod submit;
 mod tests;
 
 pub use intake_actor::{Intake, IntakeCommand};
-pub(crate) use shared_reservation_commands::PendingReservationNames;
 pub(crate) use submit::make_job_record;

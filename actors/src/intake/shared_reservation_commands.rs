@@ -1,13 +1,11 @@
 //! Commands for shared reservations, as a site's record gets them.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use cospan_domain::ids::{ReservationName, SiteName};
+use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::joint_reservation::MAX_PARTS;
+use cospan_domain::site::reservation_names::other_site_with_name;
 use cospan_domain::site::shared_reservation::SharedReservationTerms;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -16,49 +14,6 @@ use crate::context::SharedState;
 
 /// The slack for a start that is as near as this: it would have passed until the site is asked.
 const SOON: DurationMs = DurationMs::from_secs(60);
-
-/// Names of reservations that are being made: until they are in the view, nobody else sees them.
-#[derive(Debug, Default)]
-pub(crate) struct PendingReservationNames(Mutex<BTreeSet<ReservationName>>);
-
-/// Reserves a name: nobody else makes a reservation of it meanwhile, at whatever site.
-pub(super) struct ReservationNameGuard {
-    names: Arc<PendingReservationNames>,
-    name: ReservationName,
-}
-
-/// Takes the name of a reservation that is to be made.
-///
-/// # Errors
-///
-/// Another reservation of that name is being made.
-pub(super) fn take_reservation_name(
-    names: &Arc<PendingReservationNames>,
-    what: &OperatorCommand,
-) -> Result<Option<ReservationNameGuard>, ApiRefusal> {
-    let OperatorCommand::Reserve(wish) = what else {
-        return Ok(None);
-    };
-    let name = wish.name.clone();
-    let mut taken = names.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if !taken.insert(name.clone()) {
-        let problem = format!("a reservation {name} is just being made; take another name");
-        return Err(ApiRefusal::Conflict(problem));
-    }
-    drop(taken);
-    let names = names.clone();
-    Ok(Some(ReservationNameGuard { names, name }))
-}
-
-impl Drop for ReservationNameGuard {
-    fn drop(&mut self) {
-        self.names
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.name);
-    }
-}
 
 /// Completes the command with everything that the site has to know.
 ///
@@ -76,10 +31,8 @@ pub(super) fn complete_site_command(
     let now = shared.clock.now();
     let view = shared.view.load();
     let name = &wish.name;
-    if let Some((elsewhere, reservation)) = view.shared_reservation(name, now)
-        && elsewhere != site
-        && !reservation.is_over(now)
-    {
+    let records = view.sites.values().map(|record| &**record);
+    if let Some(elsewhere) = other_site_with_name(name, site, records, now) {
         let problem = format!("{elsewhere} has a reservation {name} already; take another name");
         return Err(ApiRefusal::Conflict(problem));
     }

@@ -1,7 +1,7 @@
 //! The journal actor.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::{Epoch, Seq};
 use cospan_domain::invariants::{BrokenInvariant, newly_broken_invariant};
+use cospan_domain::site::reservation_names::{newly_taken_names, other_site_with_name};
+use cospan_domain::site::site_state::SiteRecord;
 use cospan_storage::port::{AppendGroupOutcome, AppendOutcome, CommitReport, UnitToken};
 use cospan_storage::record::job::SpecTextCache;
 use thiserror::Error;
@@ -17,6 +19,7 @@ use tracing::error;
 
 use super::encode;
 use crate::chaos;
+use crate::clock::Clock;
 use crate::committed::{CommittedView, JournalChange};
 use crate::metrics::ControlPlaneMetrics;
 use crate::process_end::ProcessEnd;
@@ -31,7 +34,8 @@ pub struct AppendChange(pub JournalChange);
 /// The reason why a change is not in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
-    /// The record has changed since it was read: reload it.
+    /// The record, or another one that it must agree with, has changed since it was read: reload
+    /// it.
     #[error("the record has changed since it was read")]
     Conflict,
     /// The change is more than the store takes in one go, whenever it is tried.
@@ -106,6 +110,8 @@ pub struct JournalParts {
     pub port: Arc<dyn cospan_storage::port::Journal>,
     /// This run's epoch over the store.
     pub epoch: Epoch,
+    /// The time: a reservation that is over has its name no longer.
+    pub clock: Arc<dyn Clock>,
     /// The committed state.
     pub view: Arc<PublishedState<CommittedView>>,
     /// The metrics.
@@ -164,7 +170,7 @@ impl JournalActor {
         }
         match encode::units_of_change(&change, &mut self.texts) {
             _ if self.stopped => reply.give_result(Err(AppendError::Stopped)),
-            _ if !self.follows_latest(&change) => {
+            _ if !self.follows_latest(&change) || !self.are_its_names_free(&change) => {
                 self.parts.metrics.journal_conflicts.inc();
                 reply.give_result(Err(AppendError::Conflict));
             }
@@ -237,6 +243,33 @@ impl JournalActor {
             | JournalChange::Swept(_)
             | JournalChange::Barrier => true,
         }
+    }
+
+    /// Returns true if no other site has a reservation under a name that this change takes. Only
+    /// here do requests to several sites come one after the other.
+    fn are_its_names_free(&self, change: &JournalChange) -> bool {
+        let JournalChange::Site { old, new } = change else {
+            return true;
+        };
+        let mut names = newly_taken_names(old.as_deref(), new).peekable();
+        if names.peek().is_none() {
+            return true;
+        }
+        let view = self.parts.view.load();
+        let mut latest: BTreeMap<_, &SiteRecord> = view
+            .sites
+            .iter()
+            .map(|(site, record)| (site, &**record))
+            .collect();
+        for pending in self.pending_changes().collect::<Vec<_>>().iter().rev() {
+            if let JournalChange::Site { new, .. } = pending {
+                latest.insert(&new.site, new);
+            }
+        }
+        let now = self.parts.clock.now();
+        names.all(|name| {
+            other_site_with_name(name, &new.site, latest.values().copied(), now).is_none()
+        })
     }
 
     /// Changes that wait for the store, the latest first.

@@ -82,7 +82,7 @@ impl ClusterActor {
         let (reply, answer) = oneshot::channel();
         self.record.push_command(command, Some(reply));
         self.commit_record(ctx);
-        Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Past)) })
+        Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Undecided)) })
     }
 
     pub(super) fn draw_jitter_share(&self) -> PerMillion {

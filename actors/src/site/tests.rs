@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, KeyName};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, KeyName, ReservationName};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::placement::{GridSnapshot, PlacementAcceptance, PlacementHindrance};
+use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::shared_reservation::SharedReservationTerms;
+use cospan_domain::site::site_command::{OperatorCommand, SiteRejection};
 use cospan_domain::site::site_state::AttemptId;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{AttemptObservation, InspectedFile, Site, SiteCallKind, SiteError};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use crate::grid_snapshot::GridSnapshotMaker;
-use crate::site::{ClusterActor, ErrorCharge, InspectionState, SiteCallMessage, inspect_file};
+use crate::site::{
+    ClusterActor, ErrorCharge, InspectionState, SiteCallMessage, SiteCommandMessage, inspect_file,
+};
 use crate::supervision::ActorKind;
 use crate::transfer::testing::{MemoryWorld, content, key, path, run_paused, site};
 
@@ -80,6 +85,45 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
                 contact_of(w, "Leiden").is_answering()
             })
             .await;
+    });
+}
+
+#[test]
+fn a_reservation_that_two_sites_are_asked_for_at_once_is_only_at_one() {
+    run_paused(|| async {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        let now = world.shared.clock.now();
+        let terms = SharedReservationTerms {
+            name: ReservationName::new("course").expect("a name"),
+            allowed: [].into(),
+            resources: Resources::processors(4),
+            window: StartWindow::single_start(now + DurationMs::from_secs(3_600)),
+            lead: DurationMs::ZERO,
+            length: DurationMs::from_secs(3_600),
+            margin: DurationMs::ZERO,
+            parts: [].into(),
+            tolerance: DurationMs::ZERO,
+        };
+        let requests = ["Delft", "Leiden"].map(|name| {
+            let cluster = world.shared.actors.addr::<ClusterActor>(&site(name));
+            cluster.expect("an actor").send(SiteCommandMessage {
+                by: key(),
+                what: OperatorCommand::Reserve(Box::new(terms.clone())),
+            })
+        });
+        let answers = join_all(requests)
+            .await
+            .into_iter()
+            .map(|it| it.expect("alive"));
+        let answers: Vec<_> = answers.collect();
+        assert_eq!(answers, [Ok(()), Err(SiteRejection::Undecided)]);
+        let view = world.shared.view.load();
+        let counts = ["Delft", "Leiden"].map(|name| {
+            let record = view.sites.get(&site(name));
+            record.map_or(0, |record| record.shared.len())
+        });
+        assert_eq!(counts, [1, 0]);
     });
 }
 

@@ -22,7 +22,7 @@ use crate::commits::{ChangedObjects, CommitFollower, CommitStream, publish_commi
 use crate::committed::CommittedView;
 use crate::context::SharedState;
 use crate::deductions::Deductions;
-use crate::intake::{Intake, PendingReservationNames};
+use crate::intake::Intake;
 use crate::job::{self, JobActor, MadeReservationCalls};
 use crate::journal::{CommitPublisher, JournalActor, JournalParts, JournalReport};
 use crate::link_measurements::LinkMeasurements;
@@ -75,7 +75,6 @@ pub(crate) struct ActorWorkshop {
     messenger: Arc<dyn NoticeSender>,
     stream: CommitStream,
     calls: Arc<MadeReservationCalls>,
-    names: Arc<PendingReservationNames>,
     suspects: Arc<CrashSuspects>,
     changed_claims: ChangedObjects<JobId>,
     changed_copies: ChangedObjects<CopyKey>,
@@ -123,7 +122,6 @@ impl ActorWorkshop {
             messenger: parts.messenger,
             stream: CommitStream::new(),
             calls,
-            names: Arc::default(),
             suspects: Arc::default(),
             changed_claims: ChangedObjects::default(),
             changed_copies: ChangedObjects::default(),
@@ -147,6 +145,7 @@ impl ActorWorkshop {
         let parts = JournalParts {
             port: self.store.clone(),
             epoch: shared.epoch,
+            clock: shared.clock.clone(),
             view: shared.view.clone(),
             metrics: shared.metrics.clone(),
             process: shared.process.clone(),
@@ -192,7 +191,7 @@ impl ActorWorkshop {
         match id {
             ActorId::Journal => error!("the journal has no second life"),
             ActorId::Intake => actors.start_and_enter((), |dirty| {
-                Intake::new(shared, self.store.clone(), self.names.clone(), dirty, guard)
+                Intake::new(shared, self.store.clone(), dirty, guard)
             }),
             ActorId::Information => {
                 actors.start_and_enter((), |dirty| InformationActor::new(shared, dirty, guard));

@@ -87,17 +87,17 @@ impl PhaseReport {
                 report.start_estimate = Some(Instant(*start_estimate));
                 report.reason = describe_refusals(job);
             }
-            JobPhase::Claiming { .. } => report.reason = describe_refusals(job),
+            // Who looks now and then may see no earlier state.
+            JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. } => {
+                report.reason = describe_refusals(job);
+            }
             JobPhase::Aborting { why, then, .. } => {
                 report.reason = Some(describe_abort(why, &ComponentNames::of_job(job)));
                 report.next = Some(state_after_abort(then).into());
             }
             JobPhase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
             JobPhase::Cancelled { by, .. } => report.by = Some(by.to_string()),
-            JobPhase::Starting { .. }
-            | JobPhase::Running { .. }
-            | JobPhase::Collecting { .. }
-            | JobPhase::Finished { .. } => {}
+            JobPhase::Collecting { .. } | JobPhase::Finished { .. } => {}
         }
         report
     }

@@ -100,8 +100,8 @@ pub struct PhaseReport {
     /// The estimated start (placed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_estimate: Option<Instant>,
-    /// The reason why the job failed or is being aborted; before it starts, the refusals of batch
-    /// systems, if there were any.
+    /// The reason why the job failed or is being aborted; else, until its payloads have ended, the
+    /// first refusal of a batch system, if there was any, and how many more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The phase that follows an abort: `queued`, `failed` or `cancelled`.

@@ -10,6 +10,7 @@ pub mod contact;
 pub mod failure;
 pub mod isolation;
 pub mod joint_reservation;
+pub mod reservation_names;
 pub mod shared_reservation;
 pub mod shared_reservation_access;
 pub mod site_command;

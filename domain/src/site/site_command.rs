@@ -230,6 +230,8 @@ pub enum SiteRejection {
     OpenToEverybody,
     #[error("nobody would be left who may use it; cancel it, or say `everybody`")]
     NobodyLeft,
+    #[error("nothing was decided: something else happened at the same moment; try again")]
+    Undecided,
     #[error("{key} is not among those who may use it")]
     NotAllowed { key: KeyName },
 }

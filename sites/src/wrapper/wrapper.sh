@@ -676,7 +676,7 @@ sweep_earlier() {
 # so nothing does, and what it tells then is no status, or that of the signal.
 recall_status() {
     quieten
-    [ -z "$tick" ] || [ -z "${BASH_VERSION-}" ] || lost=1
+    [ -z "${BASH_VERSION-}" ] || { [ -z "$tick" ] && [ "$status" -ge 0 ]; } || lost=1
     for turn in 1 2; do
         before=$status
         wait "$payload" 2> /dev/null
@@ -697,7 +697,7 @@ attend() {
         wait "$payload"
         status=$?
         # Bash tells once more of a signal that came just behind the last wait.
-        [ -n "$tick" ] || [ "$status" -gt 128 ] || break
+        [ -n "$tick" ] || [ "$status" -gt 128 ] || [ "$status" -lt 0 ] || break
         # If the payload is gone too, its status was this one, or is still kept.
         if ! kill -0 "$payload" 2> /dev/null; then
             trap '' TERM INT USR1 USR2 ALRM XCPU TSTP CONT HUP
@@ -705,14 +705,9 @@ attend() {
             break
         fi
     done
-    if [ -n "$lost" ] && [ -z "$ending" ]; then
-        printf 'cospan wrapper %s: its shell forgot how the payload ended\n' "$tag" >&2
-        kill -s KILL -- "-$payload" 2> /dev/null
-        exit 74
-    fi
     cause="code $status"
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
-    [ -z "$batch" ] || note_end
+    [ -z "$batch" ] || [ -n "$lost" ] || note_end
     # Nothing of it outlives it.
     kill -s KILL -- "-$payload" 2> /dev/null
     since=$start mine=$attempt next='[!0-9]'
@@ -720,6 +715,10 @@ attend() {
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
     if [ -e requeued ]; then finish "${ending:+$ending }requeued"; fi
+    if [ -n "$lost" ] && [ -z "$ending" ]; then
+        printf 'cospan wrapper %s: its shell forgot how the payload ended\n' "$tag" >&2
+        exit 74
+    fi
     # Our own signal may end it before it could say that it begins, and it may hide that it did.
     [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \

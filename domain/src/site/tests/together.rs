@@ -8,6 +8,7 @@ use crate::ids::{KeyName, ReservationName, SiteName};
 use crate::reservation::{ReservationOutcome, ReservationSerial, StartWindow};
 use crate::resources::Resources;
 use crate::site::joint_reservation::{self, JointReservation, JointReservationState};
+use crate::site::reservation_names::{newly_taken_names, other_site_with_name};
 use crate::site::shared_reservation::{
     SharedReservation, SharedReservationCall, SharedReservationEnd, SharedReservationStage,
     SharedReservationTerms,
@@ -110,11 +111,18 @@ impl RecordsAndSites {
         site: &SiteName,
         command: SiteCommand,
     ) -> Result<(), SiteRejection> {
+        let is_step = matches!(command, SiteCommand::SharedStep(_));
         let record = self.records.get_mut(site).unwrap();
         let events = site_decide::decide(record, &SiteParameters::default(), command, NOW)?;
+        let before = record.clone();
         events
             .iter()
             .for_each(|event| site_evolve::evolve(record, event));
+        let taken = newly_taken_names(Some(&before), record).count();
+        assert!(
+            taken == 0 || !is_step,
+            "it has its name already: {record:?}"
+        );
         Ok(())
     }
 
@@ -280,6 +288,37 @@ fn all_sites_reserve_for_the_earliest_time_that_all_have() {
     assert_eq!(grid.inspect_joint(|group| group.start(NOW)), latest);
     assert_eq!(grid.inspect_joint(|group| group.end(NOW)), latest + HOUR);
     grid.check_settled();
+}
+
+#[test]
+fn a_name_is_taken_once_for_all_parts_and_starts_until_the_last_is_over() {
+    let mut grid = RecordsAndSites::new(&[5, 90]);
+    let holder = |grid: &RecordsAndSites, at: usize| {
+        let name = course_reservation();
+        other_site_with_name(&name, &site(at), grid.records.values(), NOW).cloned()
+    };
+    let empty = SiteRecord::new(site(0));
+    assert_eq!((holder(&grid, 0), holder(&grid, 1)), (None, None));
+    grid.request_everywhere(120);
+    let record = &grid.records[&site(0)];
+    let name = course_reservation();
+    let taken = [Some(&empty), None].map(|old| newly_taken_names(old, record).collect::<Vec<_>>());
+    assert_eq!(taken, [[&name], [&name]]);
+    assert_eq!((holder(&grid, 0), holder(&grid, 1)), (None, Some(site(0))));
+    grid.settle_all();
+    let tries = grid.part_at(0).together.map(|it| it.tries);
+    assert_eq!(tries, Some(1), "the second site is free later");
+    assert_eq!(holder(&grid, 0), Some(site(1)));
+    let name = course_reservation();
+    let cancel = OperatorCommand::CancelReservation { name };
+    grid.apply_operation(0, cancel).unwrap();
+    assert_eq!(
+        holder(&grid, 1),
+        Some(site(0)),
+        "it is still to be released"
+    );
+    grid.settle_all();
+    assert_eq!((holder(&grid, 0), holder(&grid, 1)), (None, None));
 }
 
 #[test]
