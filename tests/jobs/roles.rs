@@ -24,6 +24,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("freeze ID", "user", "administrator"),
     ("thaw ID", "user", "administrator"),
     ("release ID", "user", "administrator"),
+    ("rerun ID", "user", "administrator"),
     ("priority ID super-low", "user", "administrator"),
     ("slots --processors 1 --for 1m", "reader", "reader"),
     ("reservation list", "reader", "reader"),

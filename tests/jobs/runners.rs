@@ -188,7 +188,7 @@ fn the_failed_runs_of_a_sweep_are_run_again_as_a_sweep() {
     );
     has(
         &scene.must(&["show", "last"]),
-        &["group:4", "1 finished, 2 failed"],
+        &["group:4", "2 failed, 1 finished"],
     );
     std::fs::write(&go, "").unwrap();
     let told = scene.must(&["rerun", "group:1", "--failed"]);

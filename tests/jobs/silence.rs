@@ -38,6 +38,10 @@ fn a_site_that_is_away_and_its_return_are_told_to_its_administrator() {
             .map(|notice| notice["kind"].as_str().unwrap().to_owned());
         kinds.collect::<Vec<_>>()
     };
+    // A site where nothing runs is hardly asked.
+    let marks = scene.environment.path().join("ran");
+    scene.must(&["submit", &scene.job_file(&job(&marks))]);
+    until("it runs", || scene.state_of(1) == "running");
     let root = scene.environment.sites[0].root.clone();
     let away = root.with_extension("away");
     std::fs::rename(&root, &away).unwrap();

@@ -469,7 +469,8 @@ fn add_component_event(
         | JobEventKind::ComponentBegan { component, .. }
         | JobEventKind::ComponentAvoidanceLapsed { component }
         | JobEventKind::SiteAvoided { component }
-        | JobEventKind::ChargeRecorded { component } => report.with_component(*component),
+        | JobEventKind::ChargeRecorded { component }
+        | JobEventKind::OutputsSeen { component } => report.with_component(*component),
         JobEventKind::FoundUnfit { component, detail } => {
             report.with_detail(detail).with_component(*component)
         }

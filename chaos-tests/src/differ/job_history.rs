@@ -156,6 +156,7 @@ fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
         | JobEventKind::AttemptEnded { component, .. }
         | JobEventKind::SiteCharged { component, .. }
         | JobEventKind::ChargeRecorded { component }
+        | JobEventKind::OutputsSeen { component }
         | JobEventKind::OutputFound { component, .. }
         | JobEventKind::OutputCollected { component, .. } => Some(*component),
         JobEventKind::JobPlaced { .. }

@@ -273,6 +273,8 @@ pub enum JobEventKind {
         /// Position among its outputs.
         output: u32,
     },
+    /// All outputs of a component that stay where they were made are there.
+    OutputsSeen { component: ComponentIndex },
     /// The round is aborted; all attempts of it that may live are to be ended.
     RoundAborted {
         why: AbortCause,
@@ -402,6 +404,7 @@ impl JobEventKind {
             JobEventKind::PayloadsSucceeded => "PayloadsSucceeded",
             JobEventKind::OutputFound { .. } => "OutputFound",
             JobEventKind::OutputCollected { .. } => "OutputCollected",
+            JobEventKind::OutputsSeen { .. } => "OutputsSeen",
             JobEventKind::RoundAborted { .. } => "RoundAborted",
             JobEventKind::AbortRedirected { .. } => "AbortRedirected",
             JobEventKind::JobRequeued { .. } => "JobRequeued",

@@ -306,12 +306,8 @@ fn read_jobs(
 
 fn mistakes_error(file: &str, found: JobFileMistakes) -> CliError {
     let refused = parse_errors(file, &found.mistakes);
-    let script = file.ends_with(".sh").then(|| {
-        "a batch script begins with a line like #!/bin/sh; without it, this is read as a job file"
-            .to_owned()
-    });
     CliError {
-        remedy: found.remedy.or(script).or(refused.remedy),
+        remedy: found.remedy.or(refused.remedy),
         ..refused
     }
 }

@@ -540,7 +540,7 @@ impl Draw {
     fn happened(&mut self) -> JobEventKind {
         let component = self.index();
         let at = self.at();
-        match self.below(47) {
+        match self.below(48) {
             0 => JobEventKind::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -670,6 +670,7 @@ impl Draw {
                 component,
                 detail: self.text(),
             },
+            46 => JobEventKind::OutputsSeen { component },
             _ => JobEventKind::JobCancelled { by: self.name() },
         }
     }

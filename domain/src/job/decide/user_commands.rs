@@ -170,10 +170,7 @@ pub(super) fn record_staying_outputs(
     if find_output_collection(draft, index, output)?.done {
         return Err(JobRejection::Stale);
     }
-    draft.emit(JobEventKind::OutputCollected {
-        component: index,
-        output,
-    });
+    draft.emit(JobEventKind::OutputsSeen { component: index });
     Ok(())
 }
 

@@ -86,7 +86,9 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             change_component(job, *component, |c| c.charge = None)
         }
         JobEventKind::PayloadsSucceeded => begin_collecting(job, at),
-        JobEventKind::OutputFound { .. } | JobEventKind::OutputCollected { .. } => {
+        JobEventKind::OutputFound { .. }
+        | JobEventKind::OutputCollected { .. }
+        | JobEventKind::OutputsSeen { .. } => {
             record_output(job, &event.what);
         }
         JobEventKind::RoundAborted { why, then } => begin_abort(job, why, then, at),
@@ -335,6 +337,12 @@ fn record_output(job: &mut Job, what: &JobEventKind) {
         }
         JobEventKind::OutputCollected { component, output } => {
             change_output(job, *component, *output, |o| o.done = true);
+        }
+        JobEventKind::OutputsSeen { component } => {
+            let spec = job.component_spec(*component);
+            if let Some(last) = spec.and_then(|spec| spec.last_staying_output()) {
+                change_output(job, *component, last, |o| o.done = true);
+            }
         }
         _ => {}
     }

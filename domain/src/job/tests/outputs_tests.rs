@@ -105,7 +105,7 @@ fn a_job_is_finished_once_its_outputs_that_stay_were_seen() {
         component: ComponentIndex(1),
     };
     let events = world.apply_command(seen.clone()).unwrap();
-    assert_eq!(events, ["OutputCollected", "JobFinished"]);
+    assert_eq!(events, ["OutputsSeen", "JobFinished"]);
     assert_eq!(world.apply_command(seen), Err(JobRejection::Stale));
 }
 

@@ -80,6 +80,7 @@ wire_enum!(Happened = JobEventKind {
     PayloadsSucceeded,
     OutputFound { component: u32, output: u32, content: Content },
     OutputCollected { component: u32, output: u32 },
+    OutputsSeen { component: u32 },
     RoundAborted { why: AbortCause, then: AfterAbort },
     AbortRedirected { then: AfterAbort },
     JobRequeued { not_before: u64 },
