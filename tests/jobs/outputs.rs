@@ -102,7 +102,10 @@ output = [{ path = "answer" }, { path = "out" }, { path = "table" }]
     // Once it leaves all of them it succeeds, and nobody has read them.
     scene.run(&text.replace("mkdir out", "mkdir out; echo 1 > table"));
     let shown = scene.must(&["show", "2"]);
-    has(&shown, &["table", "at its site until 20", "; fetch it with"]);
+    has(
+        &shown,
+        &["table", "at its site until 20", "; fetch it with"],
+    );
     scene.server.kill().unwrap();
 }
 

@@ -72,12 +72,7 @@ fn place_at_empty_site(
             } else {
                 None
             };
-            // The other sites have files, and nothing idle.
-            empty.unwrap_or_else(|| GridSite {
-                idle: None,
-                shape: None,
-                ..other.clone()
-            })
+            empty.unwrap_or_else(|| other.as_file_source())
         })
         .collect();
     let placed = plan_request(request, &grid.with_sites(sites))?

@@ -50,27 +50,26 @@ fn rank_empty_sites(
     grid: &GridSnapshot,
     grants: bool,
 ) -> Vec<Placement> {
-    let of_kind = grid
-        .sites()
-        .iter()
-        .filter(|site| site.grants_reservations() == Some(grants));
-    // A site reserves only what its own partition has.
-    let of_kind = of_kind.filter(|site| {
-        !grants
-            || request
-                .components()
-                .iter()
-                .all(|component| site.pool_of(component).is_none())
+    let may_be_ranked = |site: &GridSite| {
+        // A site reserves only what its own partition has.
+        let is_whole = request
+            .components()
+            .iter()
+            .all(|component| site.pool_of(component).is_none());
+        site.grants_reservations() == Some(grants) && (!grants || is_whole)
+    };
+    let sites = grid.sites().iter().map(|site| {
+        let empty = site.as_empty().filter(|_| may_be_ranked(site));
+        empty.unwrap_or_else(|| site.as_file_source())
     });
-    let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
+    let mut sites: Vec<GridSite> = sites.collect();
     let mut ranked = Vec::new();
     while let Some(placement) = best_placement(request, &grid.with_sites(sites.clone())) {
-        let before = sites.len();
-        sites.retain(|site| site.name != placement.site);
-        ranked.push(placement);
-        if sites.len() == before {
+        let Some(best) = sites.iter_mut().find(|site| site.name == placement.site) else {
             break;
-        }
+        };
+        *best = best.as_file_source();
+        ranked.push(placement);
     }
     ranked
 }
@@ -99,14 +98,18 @@ pub fn place_on_resources(
     grid: &GridSnapshot,
     left: &BTreeMap<SiteName, Resources>,
 ) -> Option<Vec<Placement>> {
-    let sites = grid.sites().iter().filter_map(|known| {
-        let left = left.get(&known.name)?.clone();
-        let whole = known.as_empty()?;
-        let idle = whole.idle.map(|belief| LoadReport {
-            idle: left,
-            ..belief
-        });
-        Some(GridSite { idle, ..whole })
+    let sites = grid.sites().iter().map(|known| {
+        let whole = left.get(&known.name).zip(known.as_empty());
+        whole.map_or_else(
+            || known.as_file_source(),
+            |(left, whole)| {
+                let idle = whole.idle.map(|belief| LoadReport {
+                    idle: left.clone(),
+                    ..belief
+                });
+                GridSite { idle, ..whole }
+            },
+        )
     });
     let mode = AcquisitionMode::Immediate;
     let options = AcquisitionOptions {
@@ -133,6 +136,15 @@ impl GridSite {
                 PlacementAcceptance::Open
             }
             other => other,
+        }
+    }
+
+    /// Returns the site as one that has files, and nothing that could be taken.
+    pub(super) fn as_file_source(&self) -> Self {
+        Self {
+            idle: None,
+            shape: None,
+            ..self.clone()
         }
     }
 

@@ -18,6 +18,7 @@ mod promises;
 mod queues;
 mod reach;
 mod reasons;
+mod reservation_sites_tests;
 mod rules;
 pub(crate) mod scenes;
 mod splits;
