@@ -52,7 +52,36 @@ if command -v systemd-analyze > /dev/null; then
     [ -z "$said" ] || { echo "$said"; exit 1; }
 fi
 
+for file in share/cospan/cospan.json share/cospan/rules.yml share/doc/cospan/book/quickstart.md \
+    share/doc/cospan/examples/logrotate share/doc/cospan/examples/sweep.toml; do
+    [ -s "$root/usr/$file" ] || { echo "it lacks $file"; exit 1; }
+done
+
+# Root looks after a server that has an account of its own, and writes nothing that it cannot read.
+operate() {
+    local home=$work/srv config=$work/operator.toml token
+    operator() { clean COSPAN_CONFIG="$config" "$@"; }
+    chmod 711 "$work"
+    install -d -o nobody -g nogroup -m 700 "$home"
+    printf '[server]\ndata_directory = "%s/data"\nlisten = ["127.0.0.1:0"]\n' "$home" > "$config"
+    ! operator cospan key add early 2> "$work/said" || { echo "a key without a server"; return 1; }
+    grep -q 'cospan serve' "$work/said"
+    [ ! -e "$home/data" ] || { echo "key add made a data directory"; return 1; }
+    operator setpriv --reuid nobody --regid nogroup --clear-groups "$root/usr/bin/cospan" serve --background
+    operator cospan site list > /dev/null
+    token=$(operator cospan key add alice)
+    operator COSPAN_TOKEN="$token" cospan list > /dev/null
+    operator cospan key list | grep -q alice
+    [ "$(find "$home" ! -user nobody)" = "" ] || { echo "root wrote beside the server"; return 1; }
+    mv "$home/data/server.log" "$home/data/server.log.1"
+    pkill -HUP -u nobody -f "$root/usr/bin/cospan serve"
+    for _ in $(seq 100); do [ -s "$home/data/server.log" ] && break; sleep 0.1; done
+    grep -q SIGHUP "$home/data/server.log"
+    operator cospan doctor > /dev/null
+    operator cospan stop > /dev/null
+}
 if [ "$(id -u)" -eq 0 ]; then
+    operate || { cat "$work/srv/data/server.log"*; exit 1; }
     own --purge cospan
     left=$(find "$root" -type f ! -path "$root/var/lib/dpkg/*" ! -path "$root/etc/*")
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }

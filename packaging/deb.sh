@@ -29,6 +29,15 @@ completion bash bash-completion/completions cospan
 completion zsh zsh/vendor-completions _cospan
 completion fish fish/vendor_completions.d cospan.fish
 
+documents=$root/usr/share/doc/cospan
+cp -r "$here/../examples" "$documents/examples"
+cp "$here/logrotate" "$documents/examples/logrotate"
+install -d "$documents/book" "$root/usr/share/cospan"
+cp -r "$here/../docs/src/." "$documents/book"
+for file in cospan.json rules.yml; do
+    install -m 644 "$here/../dashboards/$file" "$root/usr/share/cospan/$file"
+done
+
 gzip -9 --no-name < "$here/../CHANGELOG.md" > "$root/usr/share/doc/cospan/changelog.gz"
 {
     echo "Cospan is under the MIT licence or the Apache licence 2.0, as you choose."

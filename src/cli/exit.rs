@@ -137,10 +137,16 @@ impl From<ConfigError> for CliError {
 
 impl From<KeyError> for CliError {
     fn from(error: KeyError) -> Self {
+        let kept_out = matches!(&error, KeyError::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied);
+        let remedy = kept_out.then(|| {
+            "run this as root or as the server's account, or set COSPAN_TOKEN to your key"
+                .to_owned()
+        });
         Self {
             exit: CliExitCode::Usage,
             message: error.to_string(),
-            remedy: None,
+            remedy,
             quiet: false,
         }
     }

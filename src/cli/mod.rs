@@ -18,6 +18,7 @@ mod ids;
 mod interrupt;
 mod local_time;
 mod print;
+mod server_account;
 mod version;
 
 use std::collections::BTreeSet;

@@ -100,6 +100,21 @@ fn run_a_job(server: &ServerProcess) -> u64 {
 }
 
 #[test]
+fn numbers_of_jobs_go_on_after_a_stop() {
+    let environment = environment();
+    let mut server = server(&environment);
+    let first = ran_a_job(&mut server);
+    let stopped = client(&environment, &["stop"]);
+    assert!(stopped.status.success());
+    let begun = Instant::now();
+    while server.exit_status().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(ran_a_job(&mut server), first + 1);
+}
+
+#[test]
 fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     let old = environment();
     let mut source = server(&old);

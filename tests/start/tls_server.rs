@@ -1,6 +1,7 @@
 //! TLS through the program: a server with a certificate, and the command line beside it.
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
@@ -151,4 +152,54 @@ fn a_server_without_tls_is_not_talked_to_as_if_it_had_it() {
         &["site", "list"],
     );
     kept_out(&output, &["it does not speak TLS", "http://"]);
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_after_a_signal_and_a_bad_one_changes_nothing() {
+    let environment = environment();
+    let server = with_certificate(&environment, false);
+    let shown = environment.path().join("server.certificate.pem");
+    let first = environment.path().join("first.pem");
+    std::fs::copy(&shown, &first).unwrap();
+    let trusting = |file: &Path| {
+        let list = ["site", "list", "--ca-certificate", file.to_str().unwrap()];
+        ask(&environment, None, &list).status.success()
+    };
+    until("it serves", || trusting(&first));
+    let hang_up = || {
+        let pid = Pid::from_raw(server.pid().unwrap().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::HUP).unwrap();
+    };
+    certificate(&environment, "server", false);
+    hang_up();
+    until("it shows the new one", || trusting(&shown));
+    assert!(!trusting(&first));
+    std::fs::write(environment.path().join("server.key.pem"), "no key").unwrap();
+    hang_up();
+    until("it says so", || {
+        let log = std::fs::read_to_string(environment.log()).unwrap();
+        log.contains("the certificate stays as it was")
+    });
+    assert!(trusting(&shown));
+}
+
+#[test]
+fn a_server_behind_a_proxy_that_has_tls_listens_for_others_without_it() {
+    let environment = environment();
+    let own = port(&environment);
+    let open = format!("0.0.0.0:{}", environment.port());
+    let checked = with_config(&environment, &[(&own, &open)], &["config", "check"]);
+    refused(
+        &checked,
+        &["can be reached from other machines", "tls_ends_at_proxy"],
+    );
+    let text = std::fs::read_to_string(environment.config()).unwrap();
+    let said = text.replace(&own, &open);
+    let said = said.replacen("[server]", "[server]\ntls_ends_at_proxy = true", 1);
+    std::fs::write(environment.config(), said).unwrap();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let list = ["site", "list", "--server", &format!("http://{own}")];
+    let listed = ask(&environment, None, &list);
+    assert!(listed.status.success(), "{}", told(&listed));
 }

@@ -38,7 +38,7 @@ use crate::commits::{CommitStream, CommittedChange};
 use crate::committed::CommittedView;
 use crate::context::SharedState;
 use crate::grid_snapshot::GridSnapshotMaker;
-use crate::intake::{Intake, IntakeCommand};
+use crate::intake::{Intake, IntakeCommand, ReturnUnusedIds};
 use crate::link_measurements::LinkFigures;
 use crate::live_state::{CopyProgressForecast, LatestSiteReport};
 use crate::site::{ClusterActor, InspectionState, SiteCallMessage};
@@ -656,6 +656,15 @@ impl ControlPlane {
     /// Takes no new work from now on. Durable work goes on after the next start.
     pub fn begin_stopping(&self) {
         self.shared.process.begin_stopping();
+    }
+
+    /// Gives back the job ids that no job got, so that the next start goes on with them. Comes after
+    /// [`ControlPlane::begin_stopping`].
+    pub async fn return_unused_ids(&self) {
+        if let Some(intake) = self.shared.actors.addr::<Intake>(&()) {
+            // Without them the next ids only leap.
+            let _ = intake.send(ReturnUnusedIds).await;
+        }
     }
 
     /// Returns true if the control plane takes work.

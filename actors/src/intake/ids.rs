@@ -1,14 +1,16 @@
 //! Job ids: blocks of them are reserved durably before the first is given out, so that no id is
 //! used twice, whatever happens.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
+use crate::chaos;
 use crate::committed::JournalChange;
-use crate::journal::AppendChange;
+use crate::journal::{AppendChange, AppendError};
+use crate::supervision::ActorKind;
 
 /// The sizes of a block of ids, at first and at most. Ids that are reserved and not given out when
 /// the process dies are never used: so a quiet server reserves few.
@@ -67,6 +69,36 @@ impl JobIdAllocator {
         };
         self.reserved_at = now;
         Some(self.end + self.block.max(wanted))
+    }
+}
+
+/// Gives back the ids that are reserved and were not given out, so that a later life goes on with
+/// them. Sent when no more jobs are accepted.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct ReturnUnusedIds;
+
+impl Handler<ReturnUnusedIds> for Intake {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: ReturnUnusedIds, _: &mut Context<Self>) -> ResponseFuture<()> {
+        chaos::enter_handler(ActorKind::Intake);
+        // A block that is on its way would be written after this.
+        if self.ids.reserving || self.ids.end == self.ids.next {
+            return Box::pin(async {});
+        }
+        self.ids.end = self.ids.next;
+        let next = JobId(self.ids.next);
+        let append = self
+            .shared
+            .journal()
+            .send(AppendChange(JournalChange::IdsReserved { next }));
+        Box::pin(async move {
+            let given_back = append.await.unwrap_or(Err(AppendError::Stopped));
+            if let Err(problem) = given_back {
+                error!(%problem, "job ids could not be given back");
+            }
+        })
     }
 }
 

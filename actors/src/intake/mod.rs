@@ -11,5 +11,6 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ids::ReturnUnusedIds;
 pub use intake_actor::{Intake, IntakeCommand};
 pub(crate) use submit::make_job_record;

@@ -139,6 +139,20 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
 }
 
 #[test]
+fn ids_that_no_job_got_are_given_back_when_the_server_stops() {
+    run_paused(|| async {
+        let world = MemoryWorld::with_all_actors(&["Delft"]);
+        world.settle().await;
+        let plane = world.control_plane();
+        submit_at_once(&plane, [submission_of_size(1), submission_of_size(2)]).await;
+        assert!(world.shared.view.load().next_id > JobId(3), "a whole block");
+        plane.begin_stopping();
+        plane.return_unused_ids().await;
+        assert_eq!(world.shared.view.load().next_id, JobId(3));
+    });
+}
+
+#[test]
 fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
     run_paused(|| async {
         let world = MemoryWorld::with_all_actors(&["Delft"]);

@@ -94,6 +94,11 @@ impl CrossChecker<'_> {
                 format!("give {missing} too, or neither"),
             );
         }
+        if tls && server.tls_ends_at_proxy {
+            let message = "tls_ends_at_proxy in [server] is true, and there is a certificate";
+            let remedy = "a server has TLS itself, or its proxy has: leave one of the two out";
+            self.add_error("server.tls_ends_at_proxy", message, remedy);
+        }
         if server.listen.is_empty() {
             let remedy = "name at least one, like \"127.0.0.1:7440\"";
             self.add_error(
@@ -107,11 +112,13 @@ impl CrossChecker<'_> {
             .iter()
             .find(|address| !address.ip().is_loopback())
             && !tls
+            && !server.tls_ends_at_proxy
         {
             let message = format!(
                 "listen in [server]: {open} can be reached from other machines, and there is no TLS"
             );
-            let remedy = "give tls_certificate and tls_key, or listen on 127.0.0.1";
+            let remedy = "give tls_certificate and tls_key, listen on 127.0.0.1, or say \
+                          tls_ends_at_proxy = true if a proxy in front of the server has TLS";
             self.add_error("server.listen", message, remedy);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,11 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{App, HttpServer};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use utoipa_actix_web::AppExt;
 
-use super::http_settings::{HttpSettings, TlsFiles};
+use super::certificate::ServedCertificate;
+use super::http_settings::HttpSettings;
 use super::state::HttpState;
 use super::{middleware, openapi, upload_cleanup};
 
@@ -29,7 +27,7 @@ pub enum BindError {
     NoAddress,
     #[error(
         "{0} can be reached from other machines, and TLS is not configured; name a certificate \
-         and its key, or listen on 127.0.0.1 or [::1]"
+         and its key, listen on 127.0.0.1 or [::1], or say that TLS ends at a proxy"
     )]
     Exposed(SocketAddr),
     #[error(
@@ -52,7 +50,7 @@ pub enum BindError {
 /// Bound addresses: clients can connect and wait, but nobody is served yet.
 pub struct BoundListeners {
     listeners: Vec<TcpListener>,
-    tls: Option<ServerConfig>,
+    certificate: Option<Arc<ServedCertificate>>,
 }
 
 impl BoundListeners {
@@ -66,19 +64,26 @@ impl BoundListeners {
             return Err(BindError::NoAddress);
         }
         if settings.tls.is_none()
+            && !settings.tls_ends_at_proxy
             && let Some(exposed) = settings.listen.iter().find(|at| !at.ip().is_loopback())
         {
             return Err(BindError::Exposed(*exposed));
         }
-        let tls = settings.tls.as_ref().map(load_tls).transpose()?;
+        let certificate = settings.tls.as_ref().map(ServedCertificate::read);
+        let certificate = certificate.transpose()?.map(Arc::new);
         let listeners = settings
             .listen
             .iter()
             .map(|address| bind_with_retries(*address));
         Ok(Self {
             listeners: listeners.collect::<Result<_, _>>()?,
-            tls,
+            certificate,
         })
+    }
+
+    /// The certificate that it shows, if it has TLS.
+    pub fn certificate(&self) -> Option<Arc<ServedCertificate>> {
+        self.certificate.clone()
     }
 
     /// The addresses, with the ports that were chosen.
@@ -117,8 +122,12 @@ impl BoundListeners {
         .h1_allow_half_closed(false)
         .shutdown_timeout(settings.stop_timeout.as_secs());
         for listener in self.listeners {
-            server = match &self.tls {
-                Some(tls) => server.listen_rustls_0_23(listener, tls.clone())?,
+            server = match &self.certificate {
+                Some(certificate) => {
+                    let settings = certificate.listener_settings();
+                    let settings = settings.map_err(std::io::Error::other)?;
+                    server.listen_rustls_0_23(listener, settings)?
+                }
                 None => server.listen(listener)?,
             };
         }
@@ -154,28 +163,6 @@ fn bind_with_retries(address: SocketAddr) -> Result<TcpListener, BindError> {
         .set_nonblocking(true)
         .map_err(|source| BindError::Listen { address, source })?;
     Ok(listener)
-}
-
-fn load_tls(files: &TlsFiles) -> Result<ServerConfig, BindError> {
-    let certificates = CertificateDer::pem_file_iter(&files.certificates)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|e| tls_error("the certificate", &files.certificates, e.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|e| tls_error("the private key", &files.key, e.to_string()))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map(|config| config.with_no_client_auth())
-        .and_then(|config| config.with_single_cert(certificates, key))
-        .map_err(|e| tls_error("a usable certificate", &files.certificates, e.to_string()))
-}
-
-fn tls_error(what: &'static str, path: &Path, problem: String) -> BindError {
-    BindError::Tls {
-        what,
-        path: path.to_owned(),
-        problem,
-    }
 }
 
 /// Checks the key file for changes again and again. One check is a call of the file system that

@@ -13,10 +13,13 @@ use crate::uploads::UploadSettings;
 /// Settings of the HTTP edge.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Addresses to listen at; port 0 takes a free one. Beyond loopback only with `tls`.
+    /// Addresses to listen at; port 0 takes a free one. Beyond loopback only with `tls`, or
+    /// where a proxy ends it.
     pub listen: Vec<SocketAddr>,
     /// Certificate and key, for TLS.
     pub tls: Option<TlsFiles>,
+    /// A proxy in front of the server ends TLS.
+    pub tls_ends_at_proxy: bool,
     /// Threads that serve requests.
     pub workers: usize,
     /// Most connections at the same time.
@@ -81,6 +84,7 @@ impl Default for HttpSettings {
                 ServerAddress::DEFAULT_PORT,
             ))],
             tls: None,
+            tls_ends_at_proxy: false,
             workers: 2,
             max_connections: 4096,
             max_body_bytes: 4 * 1024 * 1024,

@@ -7,6 +7,7 @@
 mod access;
 mod bind;
 mod body;
+mod certificate;
 mod change_stream;
 mod chaos;
 pub mod control_plane_port;
@@ -51,6 +52,7 @@ mod uploads;
 
 pub use access::access_table;
 pub use bind::{BindError, BoundListeners, RunningServer};
+pub use certificate::ServedCertificate;
 pub use control_plane_port::ControlPlanePort;
 pub use http_metrics::HttpMetrics;
 pub use http_settings::{HttpSettings, TlsFiles};

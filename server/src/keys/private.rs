@@ -18,14 +18,18 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) ->
     }
 }
 
-fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
-    let us = rustix::process::geteuid().as_raw();
+/// The account that runs this.
+pub(super) fn own_account() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn check_owner(path: &Path, found: &Metadata, right: u32) -> Result<(), KeyError> {
     match found.uid() {
-        owner if owner == us => Ok(()),
+        owner if owner == right => Ok(()),
         owner => Err(KeyError::Foreign {
             path: path.into(),
             owner,
-            us,
+            us: right,
         }),
     }
 }
@@ -45,7 +49,7 @@ pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
             expected: "a directory",
         });
     }
-    check_owner(path, &found)?;
+    check_owner(path, &found, own_account())?;
     if found.mode() & 0o022 != 0 {
         return Err(KeyError::Loose {
             path: path.into(),
@@ -56,8 +60,11 @@ pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Opens a file that only we may access; `None` if there is none.
-pub(super) fn open_private_file(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
+/// Opens a file that only its owner, this account, may access; `None` if there is none.
+pub(super) fn open_private_file(
+    path: &Path,
+    owner: u32,
+) -> Result<Option<(File, Metadata)>, KeyError> {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = match OpenOptions::new()
@@ -76,7 +83,7 @@ pub(super) fn open_private_file(path: &Path) -> Result<Option<(File, Metadata)>,
             expected: "a plain file",
         });
     }
-    check_owner(path, &found)?;
+    check_owner(path, &found, owner)?;
     if found.mode() & 0o077 != 0 {
         return Err(KeyError::Loose {
             path: path.into(),
@@ -89,7 +96,15 @@ pub(super) fn open_private_file(path: &Path) -> Result<Option<(File, Metadata)>,
 
 /// Reads a file that only we may access; `None` if there is none.
 pub(super) fn read_private_file(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
-    let Some((file, found)) = open_private_file(path)? else {
+    read_file_of_account(path, own_account())
+}
+
+/// Reads a file that only its owner, this account, may access; `None` if there is none.
+pub(super) fn read_file_of_account(
+    path: &Path,
+    owner: u32,
+) -> Result<Option<(String, Metadata)>, KeyError> {
+    let Some((file, found)) = open_private_file(path, owner)? else {
         return Ok(None);
     };
     let mut text = String::new();

@@ -112,7 +112,7 @@ struct StartedServer {
 }
 
 /// Serves until a signal, or a fault that the process cannot survive. `reread` is called at SIGHUP,
-/// once the keys were read again, to report the changes of the configuration.
+/// once keys and certificate were read again, to report the changes of the configuration.
 ///
 /// # Errors
 /// The server did not start.
@@ -147,6 +147,7 @@ pub fn serve(
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {
         let addresses = bound.addresses();
+        let certificate = bound.certificate();
         let mut started = start_server(config, data, http, bound, ring.clone()).await?;
         let tls = config.server.tls_certificate.is_some();
         let _sign = announce_ready(data, started.instance, &addresses, tls);
@@ -163,6 +164,12 @@ pub fn serve(
                 Ok(_) => info!(keys = ring.len(), "SIGHUP: keys reloaded"),
                 Err(problem) => {
                     error!(%problem, "SIGHUP: cannot read the keys; known ones stay valid")
+                }
+            }
+            if let Some(certificate) = &certificate {
+                match certificate.read_again() {
+                    Ok(()) => info!("SIGHUP: certificate reloaded"),
+                    Err(problem) => error!(%problem, "SIGHUP: the certificate stays as it was"),
                 }
             }
             reread();
@@ -383,6 +390,13 @@ async fn stop_server(started: StartedServer) {
         plane.begin_stopping();
     }
     started.running.stop().await;
+    if let Some(plane) = &started.plane
+        && tokio::time::timeout(FLUSH_MAX, plane.return_unused_ids())
+            .await
+            .is_err()
+    {
+        warn!("the store takes long: numbers of jobs will leap");
+    }
     let store = started.store;
     let closed = actix_web::rt::task::spawn_blocking(move || store.close());
     if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {

@@ -339,6 +339,7 @@ pub(super) fn http_settings(config: &Config, data: &Path) -> HttpSettings {
     HttpSettings {
         listen: server.listen.clone(),
         tls,
+        tls_ends_at_proxy: server.tls_ends_at_proxy,
         workers: server.workers as usize,
         max_connections: server.max_connections as usize,
         max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),

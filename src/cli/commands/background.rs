@@ -43,11 +43,7 @@ pub(crate) fn start_background(
         );
     }
     let file = data.join(LOG);
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).read(true).mode(0o600);
-    let mut log = options
-        .open(&file)
-        .map_err(|error| CliError::file_error("open", &file, &error))?;
+    let mut log = open_log(data).map_err(|error| CliError::file_error("open", &file, &error))?;
     let begin = log
         .seek(SeekFrom::End(0))
         .map_err(|error| CliError::file_error("read", &file, &error))?;
@@ -73,6 +69,13 @@ pub(crate) fn start_background(
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Opens the log of a server in the background, or makes it.
+pub(super) fn open_log(data: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).read(true).mode(0o600);
+    options.open(data.join(LOG))
 }
 
 /// Waits a little for the first report of each site, so that a `site list` right afterwards does

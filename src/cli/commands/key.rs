@@ -8,6 +8,7 @@ use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_clock, now};
 use crate::cli::print::{format_columns, print_note};
+use crate::cli::server_account::continue_as_server_account;
 use cospan_api::v1::Instant;
 use cospan_server::keys::{KeyDirectory, KeyInfo, KeyRoles};
 
@@ -16,6 +17,8 @@ pub(crate) fn run(
     command: &KeyCommand,
 ) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
+    let data = located.loaded.config.data_directory(&context.environment);
+    continue_as_server_account(&data, &located)?;
     let keys = context.key_directory(&located);
     match command {
         KeyCommand::Add { name, roles } => {

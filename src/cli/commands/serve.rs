@@ -1,5 +1,7 @@
 //! `cospan serve`: logging, then the server itself.
 
+use std::path::Path;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -74,6 +76,9 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         );
     }
     serve::serve(config, &data, signals, || {
+        if args.detached {
+            reopen_log(&data);
+        }
         report_changed_config(context, config)
     })
     .map_err(|error| CliError {
@@ -83,6 +88,15 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         quiet: false,
     })?;
     Ok(CliExitCode::Done)
+}
+
+/// Goes on in a new file if the log was moved away.
+fn reopen_log(data: &Path) {
+    let reopened = background::open_log(data)
+        .and_then(|log| rustix::stdio::dup2_stderr(log).map_err(std::io::Error::from));
+    if let Err(error) = reopened {
+        tracing::error!(%error, "SIGHUP: the log goes on in its old file");
+    }
 }
 
 /// Reports changes of the configuration since the start. A configuration is applied as a whole or

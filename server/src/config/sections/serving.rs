@@ -19,7 +19,7 @@ section! {
         /// else `~/.local/share/cospan`.
         "data_directory" => data_directory: AutoOrGiven<PathBuf> = AutoOrGiven::Auto, since "0.1.0";
         /// Addresses and ports where the API is served; port 0 takes a free one. Beyond loopback
-        /// it needs `tls_certificate` and `tls_key`.
+        /// it needs `tls_certificate` and `tls_key`, or `tls_ends_at_proxy`.
         "listen" => listen: Vec<SocketAddr> =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, ServerAddress::DEFAULT_PORT))],
             since "0.1.0";
@@ -27,6 +27,9 @@ section! {
         "tls_certificate" => tls_certificate: Option<PathBuf> = None, since "0.1.0";
         /// File with the private key of the certificate (PEM).
         "tls_key" => tls_key: Option<PathBuf> = None, since "0.1.0";
+        /// True if a proxy in front of the server ends TLS: then the server talks plain HTTP, also
+        /// on addresses that other machines reach. Keys are read along on whatever lies between.
+        "tls_ends_at_proxy" => tls_ends_at_proxy: bool = false, since "0.1.0";
         /// Memory that the server may use; bounds follow from it. `auto`: the least of the
         /// machine's memory, the limits of its control groups and its resource limits. A store
         /// whose jobs would take more than three fifths of it is only read.
