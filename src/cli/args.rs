@@ -116,6 +116,22 @@ pub(crate) struct ServeArgs {
     pub(crate) allow_chaos: bool,
 }
 
+/// Arguments of `login`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The key is asked for, or read from standard input or COSPAN_TOKEN. Once the server has taken it, it is
+kept in `cospan/login.toml` below $XDG_CONFIG_HOME or ~/.config, which only you can read. Commands
+that name another server or a configuration do not use it.
+
+Examples:
+  cospan login https://cospan.example.org:7440
+  cospan login https://10.0.0.7:7440 --ca-certificate server.pem < key")]
+pub(crate) struct LoginArgs {
+    /// The server: http://host:port, https://host:port or unix:/path.
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+}
+
 /// Every command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
@@ -191,6 +207,11 @@ Example:
     /// Create, list and remove keys for the server, and set their roles
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Keep a server and a key for all later commands
+    Login(LoginArgs),
+    /// Forget what `cospan login` keeps
+    #[command(after_help = "Example:\n  cospan logout")]
+    Logout,
     /// Check an installation and collect a support bundle
     Doctor(DoctorArgs),
     /// Check and show the configuration

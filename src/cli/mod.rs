@@ -18,6 +18,7 @@ mod ids;
 mod interrupt;
 mod local_time;
 mod print;
+mod saved_login;
 mod server_account;
 mod version;
 
@@ -31,13 +32,14 @@ use args::{Cli, CliCommand, OutputFormat};
 use args_job::JobPriorityArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
-    background, chaos, configuration, doctor, explain, file, job_commands, key, list, logs, output,
-    quickstart, report, rerun, reservation, serve, show, simulate, site, slots, store, submit,
-    virtual_map, wait,
+    background, chaos, configuration, doctor, explain, file, job_commands, key, list, login, logs,
+    output, quickstart, report, rerun, reservation, serve, show, simulate, site, slots, store,
+    submit, virtual_map, wait,
 };
 use context::CommandContext;
 use exit::{CliError, CliExitCode};
 use print::{AnswerPrinter, error_word, print_note};
+use saved_login::SavedLogin;
 
 use cospan_api::v1::document::PriorityName;
 use cospan_client::JobAction;
@@ -70,7 +72,8 @@ pub fn main() -> ExitCode {
         global: cli.global,
         environment: EnvironmentVariables::from_process(),
     };
-    let ended = dispatch_command(&mut context, &cli.command);
+    let ended = apply_login(&mut context, &cli.command)
+        .and_then(|()| dispatch_command(&mut context, &cli.command));
     interrupt::wait_if_interrupted();
     match ended {
         Ok(exit) => exit.into(),
@@ -79,6 +82,24 @@ pub fn main() -> ExitCode {
             error.exit.into()
         }
     }
+}
+
+/// Has commands that ask a server ask the one of the user's login.
+fn apply_login(context: &mut CommandContext, command: &CliCommand) -> Result<(), CliError> {
+    let asks_none = matches!(
+        command,
+        CliCommand::Serve(_)
+            | CliCommand::Stop
+            | CliCommand::Quickstart(_)
+            | CliCommand::Login(_)
+            | CliCommand::Logout
+            | CliCommand::Key(_)
+            | CliCommand::CopyAgent { .. }
+    );
+    if !asks_none && let Some(login) = SavedLogin::read(&context.environment)? {
+        login.apply(&mut context.environment, &context.global);
+    }
+    Ok(())
 }
 
 /// Reports an error in the arguments, or prints the help that was asked for. If an argument
@@ -140,6 +161,8 @@ fn dispatch_command(
 ) -> Result<CliExitCode, CliError> {
     match command {
         CliCommand::Serve(args) => serve::run(context, args),
+        CliCommand::Login(args) => login::log_in(context, args),
+        CliCommand::Logout => login::log_out(context),
         CliCommand::Stop => background::stop_server(context),
         CliCommand::Quickstart(args) => quickstart::run(context, args),
         CliCommand::Submit(args) => submit::run(context, args),

@@ -1,9 +1,9 @@
 //! Commands as users give them to a running server, and across its death.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use cospan_chaos_tests::test_environment::Layout;
 
@@ -141,6 +141,45 @@ fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
         as_alice().status.code() == Some(3)
     });
     assert!(!scene.must(&["key", "list"]).contains("alice"));
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_login_is_kept_for_its_user_alone_and_a_key_that_is_refused_is_not() {
+    let mut scene = scene(1);
+    let secret = scene.must(&["key", "add", "alice"]);
+    let home = scene.environment.path().join("laptop");
+    let kept = home.join(".config/cospan/login.toml");
+    std::fs::create_dir(&home).unwrap();
+    let server = format!("http://127.0.0.1:{}", scene.environment.port());
+    let typed = scene.environment.path().join("typed");
+    let elsewhere = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
+        command.args(arguments).env_clear().env("HOME", &home);
+        let typed = File::open(&typed).unwrap();
+        command.stdin(typed).output().unwrap()
+    };
+    std::fs::write(&typed, "cospan_nobody\n").unwrap();
+    assert_eq!(elsewhere(&["login", &server]).status.code(), Some(3));
+    assert!(!kept.exists());
+    std::fs::write(&typed, &secret).unwrap();
+    until("the server knows the key", || {
+        elsewhere(&["login", &server]).status.success()
+    });
+    let mode = |mode: u32| Permissions::from_mode(mode);
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let job = "wall_time = \"1m\"\n[[component]]\nname = \"one\"\nprocessors = 1\n\
+               executable = \"/bin/true\"\n";
+    let submitted = elsewhere(&["submit", &scene.job_file(job), "--wait"]);
+    assert!(submitted.status.success(), "{submitted:?}");
+    assert_eq!(scene.get("/v1/jobs/1")["owner"], "alice");
+    std::fs::set_permissions(&kept, mode(0o644)).unwrap();
+    let open = elsewhere(&["list"]);
+    has(&String::from_utf8_lossy(&open.stderr), &["chmod 600"]);
+    std::fs::set_permissions(&kept, mode(0o600)).unwrap();
+    assert!(elsewhere(&["list"]).status.success());
+    assert!(elsewhere(&["logout"]).status.success());
+    assert!(!kept.exists() && !elsewhere(&["list"]).status.success());
     scene.server.kill().unwrap();
 }
 

@@ -233,3 +233,25 @@ fn room_on_the_disk_is_counted_and_a_hello_of_tls_is_no_error() {
     assert!(!log(&scene).contains("ERROR"), "{}", log(&scene));
     scene.server.kill().unwrap();
 }
+
+#[test]
+fn jobs_and_processors_of_each_owner_are_counted_while_they_run() {
+    let mut scene = scene(1);
+    let text = "wall_time = \"5m\"\n[[component]]\nname = \"one\"\nprocessors = 2\n\
+                executable = \"/bin/sleep\"\narguments = [\"300\"]\n";
+    scene.must(&["submit", &scene.job_file(text)]);
+    let running = r#"cospan_owner_jobs{owner="admin",state="running"} 1"#;
+    until("it runs", || metrics(&scene).contains(running));
+    has(
+        &metrics(&scene),
+        &[
+            r#"cospan_owner_jobs{owner="admin",state="waiting"} 0"#,
+            r#"cospan_owner_processors{owner="admin"} 2"#,
+        ],
+    );
+    scene.must(&["cancel", "1"]);
+    until("it is counted no more", || {
+        !metrics(&scene).contains("cospan_owner_jobs{")
+    });
+    scene.server.kill().unwrap();
+}

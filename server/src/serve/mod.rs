@@ -12,6 +12,7 @@ mod job_memory;
 mod local_links;
 mod local_resources;
 mod output_reading;
+mod owner_metrics;
 mod read_only;
 mod read_stderr_tail;
 mod records;
@@ -252,6 +253,8 @@ async fn start_server(
     };
     let plane = wiring::start_control_plane(parts, remains, reports);
     known.send_replace(Some(plane.clone()));
+    let counted = plane.clone();
+    owner_metrics::register(&registry, move || counted.view())?;
     let rehearsals = match faults {
         Some(faults) => Rehearsals::new(
             plane.clone(),

@@ -12,6 +12,7 @@ mod group;
 pub(super) mod job_commands;
 pub(super) mod key;
 pub(super) mod list;
+pub(super) mod login;
 pub(super) mod logs;
 pub(super) mod output;
 pub(super) mod quickstart;
