@@ -92,6 +92,13 @@ fn a_job_file_brings_the_input_and_the_script_that_lie_beside_it() {
     assert_eq!(at_sites(&scene).len(), 2);
     scene.run(JOB);
     assert_eq!(at_sites(&scene).len(), 2, "what is there is not sent again");
+    scene.file("notes.txt", "x\n");
+    let left = scene.job_file(&JOB.replace("[\"mesh.nc\"]", "[\"mesh.nc\", \"notes.txt\"]"));
+    let told = scene.cospan(&["submit", &left, "--wait"]);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    let note = "notes.txt is a file of this machine, and is not brought to the site";
+    has(&told, &["component solver: ", note, "--input notes.txt"]);
+    assert!(!told.contains("mesh.nc is a file"), "{told}");
     scene.file("in/mesh.nc", "another mesh\n");
     scene.run(JOB);
     assert_eq!(at_sites(&scene).len(), 3);

@@ -1,7 +1,7 @@
 //! Files of this machine that jobs name: they are sent to the server, and then named as it knows
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use cospan_client::Client;
 pub(super) struct InputUploader<'c> {
     client: &'c Client,
     sent: BTreeMap<(PathBuf, Option<SiteName>), LogicalName>,
+    /// Arguments of which it was said that they stay here.
+    told: BTreeSet<Arc<str>>,
 }
 
 impl<'c> InputUploader<'c> {
@@ -27,6 +29,7 @@ impl<'c> InputUploader<'c> {
         Self {
             client,
             sent: BTreeMap::new(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -50,6 +53,7 @@ impl<'c> InputUploader<'c> {
         for input in &mut component.input {
             self.upload_input(input, site.as_ref(), folder)?;
         }
+        self.tell_files_left_here(component, folder);
         let input = &component.input;
         self.upload_executable(&mut component.executable, site.as_ref(), (folder, input))?;
         let at = component.at.values_mut().map(|change| (None, change));
@@ -63,6 +67,24 @@ impl<'c> InputUploader<'c> {
             }
         }
         Ok(())
+    }
+
+    /// Says which arguments are names of files that are here, and will not be at the site.
+    fn tell_files_left_here(&mut self, component: &ComponentDocument, folder: &Path) {
+        for argument in &component.arguments {
+            let is_here = !argument.starts_with(['/', '-'])
+                && folder.join(&**argument).is_file()
+                && !is_input_path(argument, &component.input);
+            if is_here && self.told.insert(argument.clone()) {
+                print_note(&format!(
+                    "{}: component {}: {argument} is a file of this machine, and is not brought to \
+                     the site; name it as input: --input {argument}, or in a job file \
+                     input = [{{ upload = \"{argument}\" }}]",
+                    warning_word(),
+                    component.name
+                ));
+            }
+        }
     }
 
     fn upload_executable(
