@@ -127,7 +127,7 @@ impl LoadedKeys {
     /// As for [`LoadedKeys::open`].
     pub fn reload_if_changed(&self) -> Result<bool, KeyError> {
         let path = self.directory.key_file_path();
-        let Some((_, found)) = private::open_private_file(&path)? else {
+        let Some((_, found)) = private::open_private_file(&path, private::own_account())? else {
             return Ok(false);
         };
         let stamp = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
