@@ -589,7 +589,9 @@ fn judge_all(
     let guarded = guarded
         .into_iter()
         .map(|text| format!("the supervisor erred: {text}"));
+    let twice = known.keys_taken_twice(jobs, scenario.keep_jobs);
     let told = known.complaints.iter().chain(&seen.violations).cloned();
+    let told = told.chain(twice);
     let scenes = scenes::play_scenes(scenario.seed).into_iter();
     let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
     let found = found

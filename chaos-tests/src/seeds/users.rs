@@ -16,7 +16,7 @@ use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
-use cospan_domain::job::job_state::SubmissionIdempotency;
+use cospan_domain::job::job_state::{Job, SubmissionIdempotency};
 use cospan_domain::job::spec::{
     ExecutableSource, FileReference, InputSpec, JobSpec, OutputDestination, OutputSpec,
     RequestType, UnreachableAction,
@@ -42,6 +42,15 @@ use cospan_simulator::world::world_site::SimulatedCluster;
 /// Path of the payload's output that is collected.
 pub(super) const OUTPUT_PATH: &str = "result";
 
+/// A job that was accepted although its key was that of another.
+#[derive(Debug)]
+pub(super) struct AcceptedAgain {
+    pub(super) number: usize,
+    /// The job that had the key.
+    pub(super) before: JobId,
+    pub(super) at: Timestamp,
+}
+
 /// The knowledge of users, whatever control plane runs.
 #[derive(Debug, Default)]
 pub(super) struct UserState {
@@ -49,6 +58,8 @@ pub(super) struct UserState {
     pub(super) acknowledged: BTreeMap<usize, JobId>,
     /// Acknowledged cancellations, and when.
     pub(super) cancelled: BTreeMap<JobId, Timestamp>,
+    /// Jobs that were accepted under a key which an earlier one had, and when.
+    pub(super) accepted_again: Vec<AcceptedAgain>,
     /// Answers to users that must not have been given.
     pub(super) complaints: Vec<String>,
     /// A job that waited at rest, and was cancelled.
@@ -477,6 +488,22 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl UserState {
+    /// Lists keys under which two jobs were accepted. A key is free once its job was kept for its
+    /// time after the end: a user who waited for other answers may come as late.
+    pub(super) fn keys_taken_twice(
+        &self,
+        jobs: &BTreeMap<JobId, Arc<Job>>,
+        keep_jobs: DurationMs,
+    ) -> Vec<String> {
+        let twice = self.accepted_again.iter().filter(|again| {
+            let ended = jobs.get(&again.before).and_then(|job| job.ended_at());
+            ended.is_none_or(|ended| again.at < ended + keep_jobs)
+        });
+        twice
+            .map(|again| format!("a key was taken twice: job {}", again.number))
+            .collect()
+    }
+
     fn job_id(&self, number: usize) -> Option<JobId> {
         self.acknowledged.get(&number).copied()
     }
@@ -514,9 +541,12 @@ impl UserState {
             (UserAction::Submit(number, _), Ok(ApiAnswer::Submitted(jobs))) => {
                 for (number, submitted) in (*number..).zip(jobs) {
                     let before = self.acknowledged.insert(number, submitted.id);
-                    if before.is_some_and(|before| before != submitted.id) {
-                        let text = format!("a key was taken twice: job {number}");
-                        self.complaints.push(text);
+                    if let Some(before) = before.filter(|before| *before != submitted.id) {
+                        self.accepted_again.push(AcceptedAgain {
+                            number,
+                            before,
+                            at: now,
+                        });
                     }
                 }
             }

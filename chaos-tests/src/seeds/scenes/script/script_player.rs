@@ -28,6 +28,7 @@ pub(super) const WRONG: &str = "WRONG: ";
 const LONGEST: DurationMs = DurationMs::from_secs(2 * 86_400);
 
 /// Plays the lines of one run of a control plane.
+#[derive(Clone)]
 pub(super) struct ScriptPlayer {
     pub(super) scene: StagedScene,
     pub(super) transcript: Rc<SceneTranscript>,
@@ -100,6 +101,14 @@ impl ScriptPlayer {
             }
             "preview" => self.preview(words)?,
             "together" => self.ask_together(words).await?,
+            "meanwhile" => {
+                let request = read_request(words)?;
+                let player = self.clone();
+                tokio::task::spawn_local(async move {
+                    let answer = player.ask(request).await;
+                    player.tell_answer(answer);
+                });
+            }
             _ => {
                 let request = read_request(ScriptWords::of_line(line))?;
                 self.tell_answer(self.ask(request).await);
