@@ -14,7 +14,7 @@ pub(crate) enum JobIdItem {
     One(JobId),
     /// All jobs between two numbers, both included.
     Range(JobId, JobId),
-    /// What was submitted last: a job, or all runs of a sweep.
+    /// The job that was submitted last, or all runs of the sweep that was.
     Last,
     /// Every job.
     All,

@@ -104,8 +104,9 @@ fn numbers_of_jobs_go_on_after_a_stop() {
     let environment = environment();
     let mut server = server(&environment);
     let first = ran_a_job(&mut server);
-    let stopped = client(&environment, &["stop"]);
-    assert!(stopped.status.success());
+    let stopped = with_config(&environment, &[], &["stop"]);
+    let told = String::from_utf8_lossy(&stopped.stderr);
+    assert!(stopped.status.success(), "{told}");
     let begun = Instant::now();
     while server.exit_status().unwrap().is_none() {
         assert!(begun.elapsed() < PATIENCE, "it does not end");

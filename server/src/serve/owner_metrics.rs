@@ -19,7 +19,7 @@ const OTHERS: &str = "(others)";
 /// Returns the present state of all jobs.
 type ViewReader = Box<dyn Fn() -> Arc<CommittedView> + Send + Sync>;
 
-/// What one owner has that has not ended.
+/// Jobs of one owner that have not ended, and the processors of those that run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct OwnerTotals {
     waiting: i64,

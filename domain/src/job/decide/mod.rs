@@ -80,9 +80,7 @@ fn dispatch_command(
 ) -> Result<(), JobRejection> {
     match command {
         JobCommand::Recover { settle } => attempt_submission::recover_attempts(draft, &settle),
-        JobCommand::Place { placements, by } => {
-            user_commands::accept_placement(draft, placements, by)
-        }
+        JobCommand::Place { placements, by } => user_commands::place_job(draft, placements, by),
         JobCommand::Reserve {
             candidates,
             unreserved,
@@ -148,9 +146,7 @@ fn dispatch_command(
             output,
             content,
         } => user_commands::record_output_content(draft, component, output, content),
-        JobCommand::OutputsStay { component } => {
-            user_commands::record_staying_outputs(draft, component)
-        }
+        JobCommand::OutputsStay { component } => user_commands::see_outputs(draft, component),
         JobCommand::OutputRegistered { component, output } => {
             user_commands::record_output_registered(draft, component, output)
         }

@@ -14,7 +14,7 @@ use crate::job::spec::{Priority, RequestType};
 use crate::placed::{Placement, PlacementOrigin};
 use crate::units::{DurationMs, Timestamp};
 
-pub(super) fn accept_placement(
+pub(super) fn place_job(
     draft: &mut DecisionDraft<'_>,
     placements: Vec<Placement>,
     by: Option<PlacementOrigin>,
@@ -158,7 +158,7 @@ pub(super) fn record_output_content(
 
 /// Records that all outputs of a component that stay are there. The last stands for all of them: a
 /// record that changed for each would be written as often as there are files.
-pub(super) fn record_staying_outputs(
+pub(super) fn see_outputs(
     draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
 ) -> Result<(), JobRejection> {
