@@ -252,6 +252,10 @@ fn check_reply(
                 "{place}"
             );
         }
+        // The job has not ended, whoever may run it again.
+        ExpectedAccess::Allowed if rule.path == "/v1/jobs:rerun" => {
+            assert!(text.contains("C4002"), "{place}");
+        }
         // Nobody reserved anything that is shared, whoever may look.
         ExpectedAccess::Allowed if rule.path.starts_with("/v1/shared-reservations") => {
             assert!(
