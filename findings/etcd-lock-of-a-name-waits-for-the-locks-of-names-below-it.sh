@@ -36,7 +36,8 @@ unpack() { # release, packages
 unpack bookworm 'etcd-server=3.4.23-4*' 'etcd-client=3.4.23-4*'
 unpack trixie 'etcd-server=3.5.16-4*' 'etcd-client=3.5.16-4*'
 
-client=http://127.0.0.1:29271 peer=http://127.0.0.1:29272
+port=$((20000 + RANDOM % 12000))
+client=http://127.0.0.1:$port peer=http://127.0.0.1:$((port + 1))
 export ETCDCTL_API=3
 ctl() { timeout -k 5 "${limit:-120}" "$root/usr/bin/etcdctl" --endpoints "$client" "$@"; }
 await() { # a file that is to be no longer empty
