@@ -20,13 +20,16 @@ use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
-use crate::chaos;
+use crate::chaos::{self, CrashPoint};
 use crate::committed::CommittedView;
-use crate::job::send_job_command;
-use crate::supervision::ActorKind;
+use crate::job::{JobCommandMessage, job_actor, send_job_command};
+use crate::supervision::{ActorKind, OwedAnswer};
 
 /// The time from the placement to the claim that the site takes in.
 const SPARE: DurationMs = DurationMs::from_secs(10);
+
+/// The pause before a job is looked at again whose place another may have taken.
+const LOOK_AGAIN: DurationMs = DurationMs(20);
 
 /// The place of a reservation: its site, and its number there.
 type ReservationPlace = (SiteName, ReservationSerial);
@@ -138,13 +141,14 @@ impl CoAllocator {
             };
             match verdict {
                 AdmissionDecision::Place(takes, placements) => {
-                    self.within.told.insert(id, takes);
-                    let command = JobCommand::Place {
-                        placements,
-                        by: None,
-                    };
-                    let heard = AdmissionDecisionSent(id);
-                    send_job_command(&self.shared, id, command, heard, ctx.address());
+                    let room = self.shared.promised.check_room(&view, &placements);
+                    if room.is_there {
+                        self.within.told.insert(id, takes);
+                        self.send_placement(id, placements, ctx);
+                    } else {
+                        // A job before it took the room for copies.
+                        next = next.into_iter().chain([now + LOOK_AGAIN]).min();
+                    }
                 }
                 AdmissionDecision::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
@@ -157,6 +161,27 @@ impl CoAllocator {
             }
         }
         self.schedule_sharing_look(next.map(|next| next.since(now)), ctx);
+    }
+
+    /// Sends a job its place. The room for its input is deducted until it has decided.
+    fn send_placement(&self, id: JobId, placements: Vec<Placement>, ctx: &mut Context<Self>) {
+        let shared = self.shared.clone();
+        let deducted = shared.promised.deduct_for_placements(placements.iter());
+        let owed = OwedAnswer::new(ctx.address(), AdmissionDecisionSent(id));
+        actix_rt::spawn(async move {
+            chaos::reach_point(CrashPoint::SpawnedFuture);
+            let by = None;
+            let place = JobCommandMessage(JobCommand::Place { placements, by });
+            let answer = match job_actor(&shared, id).await {
+                Some(addr) => addr.send(place).await.ok(),
+                None => None,
+            };
+            if let Some(deducted) = deducted {
+                let taken = matches!(answer, Some(Ok(())));
+                deducted.end_once_decided(taken, shared.journal()).await;
+            }
+            owed.send_default_answer().await;
+        });
     }
 
     fn decide_admission(
@@ -284,6 +309,6 @@ impl Handler<AdmissionDecisionSent> for CoAllocator {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.within.told.remove(&job);
         // The command may have come to nothing.
-        self.schedule_sharing_look(Some(DurationMs(20)), ctx);
+        self.schedule_sharing_look(Some(LOOK_AGAIN), ctx);
     }
 }
