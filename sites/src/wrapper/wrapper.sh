@@ -96,7 +96,8 @@ file_clock() {
 signal() {
     [ -z "$over" ] || return 0
     signalled=1
-    kill -s "$1" -- "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
+    # Not `-s "$1" --`: the kill of BusyBox (1.35, 1.37) then signals the group, and says that it failed.
+    kill "-$1" "-$payload" 2> /dev/null || kill -s "$1" "$payload" 2> /dev/null
 }
 
 # Sends signal $1 to the steps of the job, but not to its batch script. No step has begun? Then Slurm
@@ -709,7 +710,7 @@ attend() {
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
     [ -z "$batch" ] || [ -n "$lost" ] || note_end
     # Nothing of it outlives it.
-    kill -s KILL -- "-$payload" 2> /dev/null
+    kill -KILL "-$payload" 2> /dev/null
     since=$start mine=$attempt next='[!0-9]'
     sweep
     [ -z "$batch" ] || hear_out
