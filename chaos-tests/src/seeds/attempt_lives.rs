@@ -82,8 +82,8 @@ pub(super) fn refused_at_first<'a>(
 /// Checks that an attempt that is over uses nothing any more. One whose directory was taken before
 /// its wrapper came may still be in the queue, and ends as soon as it is started; neither it nor a
 /// submission that arrives later ever gets as far as its gate. One that was refused has no
-/// directory to take: if its request comes a second time and is granted then, it waits at its gate
-/// until it gives up, and never begins.
+/// directory to take: if its request comes a second time and is granted then, perhaps before its end
+/// is durable, it waits at its gate until it gives up, and never begins.
 pub(super) fn still_alive(
     lives: &BTreeMap<AttemptTag, AttemptLife>,
     over: &BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
@@ -98,10 +98,9 @@ pub(super) fn still_alive(
         let lived_on = life.submitted.is_some_and(|at| at <= *over)
             && life.left.is_none_or(|left| left > *over)
             && life.voided.is_none_or(|voided| voided > *over);
-        let came_twice = refused.contains(tag)
-            && life.submitted.is_some_and(|at| at > *over)
-            && life.began.is_empty();
-        if lived_on || (life.ready.is_some_and(|ready| ready > *over) && !came_twice) {
+        let came_later = life.ready.is_some_and(|ready| ready > *over);
+        let came_twice = refused.contains(tag) && life.began.is_empty();
+        if (lived_on || came_later) && !came_twice {
             found.push(format!("{tag}, since {}", over.0));
         }
     }
@@ -165,6 +164,7 @@ mod tests {
             (50, WorldLedgerEvent::Ready),
         ];
         assert_eq!(violations(20, &came), 0);
+        assert_eq!(violations(45, &came), 0, "its end was durable later");
         assert_eq!(violations(20, &came[1..]), 1, "its site never refused it");
         let began = [&came[..], &[(60, WorldLedgerEvent::Began)]].concat();
         assert_eq!(violations(20, &began), 1);
