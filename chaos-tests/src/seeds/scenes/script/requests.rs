@@ -3,6 +3,10 @@
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiRequest, OperatorCommand};
 use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::reservation::StartWindow;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::shared_reservation::SharedReservationTerms;
+use cospan_domain::units::DurationMs;
 
 use super::super::stage::BEGINS;
 use super::script_jobs::{read_priority, read_reservation, read_submissions};
@@ -95,9 +99,31 @@ fn read_order(words: &mut ScriptWords<'_>) -> Result<OperatorCommand> {
                 reason: "cleaning".into(),
             }
         }
+        "reserve" => OperatorCommand::Reserve(Box::new(read_shared_terms(words)?)),
         "no" if words.take("window from") => OperatorCommand::RemoveWindow {
             from: BEGINS + words.read_time()?,
         },
         other => bail!("no order is called {other:?}"),
+    })
+}
+
+/// Reads `course processors 8 from 10s for 1h`: a shared reservation for everybody.
+fn read_shared_terms(words: &mut ScriptWords<'_>) -> Result<SharedReservationTerms> {
+    let name = words.read()?;
+    anyhow::ensure!(words.take("processors"), "how many processors?");
+    let resources = Resources::processors(words.read()?);
+    anyhow::ensure!(words.take("from"), "from when on?");
+    let from = BEGINS + words.read_time()?;
+    anyhow::ensure!(words.take("for"), "for how long?");
+    Ok(SharedReservationTerms {
+        name,
+        allowed: Default::default(),
+        resources,
+        window: StartWindow::new(from, from),
+        lead: DurationMs::ZERO,
+        length: words.read_time()?,
+        margin: DurationMs::ZERO,
+        parts: Default::default(),
+        tolerance: DurationMs::ZERO,
     })
 }

@@ -102,6 +102,7 @@ impl JobDraft {
             "patience" => spec.on_unreachable = UnreachableAction::RerunAfter(words.read_time()?),
             "tries" => spec.max_placement_tries = Some(words.read()?),
             "policy" => spec.policy = Some(words.read()?),
+            "within" => spec.run.within = Some(words.read()?),
             "starting" => spec.run.reservation = Some(read_reservation(words)?),
             "times" => self.count = words.read()?,
             "sweep" => {
