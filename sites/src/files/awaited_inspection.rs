@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cospan_domain::transfer::file_place::FilePlace;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio::task::JoinHandle;
 
 use super::attached_files::AttachedFiles;
 use super::inspect::InspectionStatus;
@@ -74,6 +75,7 @@ pub(super) async fn inspect_file(
         files: files.clone(),
         place: place.clone(),
         share: Some(line.read_owned().await),
+        start: None,
     };
     let result = caller.await_result().await;
     caller.share = None;
@@ -102,14 +104,14 @@ struct WaitingInspectionCaller {
     place: FilePlace,
     /// A share in the line of the place; `None` once it has its result.
     share: Option<OwnedRwLockReadGuard<()>>,
+    /// The start of the agent, while it is under way. It is carried through even if the caller goes,
+    /// and an agent can be ended only once it has started.
+    start: Option<JoinHandle<Result<(), SiteError>>>,
 }
 
 impl WaitingInspectionCaller {
-    async fn await_result(&self) -> Result<InspectedFile, SiteError> {
-        let place = self.place.clone();
-        self.files
-            .call_area(move |area| area.start_inspection(&place))
-            .await?;
+    async fn await_result(&mut self) -> Result<InspectedFile, SiteError> {
+        self.start_agent().await?;
         let mut pause = LOOK_MIN;
         loop {
             let place = self.place.clone();
@@ -134,6 +136,23 @@ impl WaitingInspectionCaller {
             pause = LOOK_MAX.min(pause * 2);
         }
     }
+
+    async fn start_agent(&mut self) -> Result<(), SiteError> {
+        let files = self.files.clone();
+        let place = self.place.clone();
+        let start = tokio::spawn(async move {
+            files
+                .call_area(move |area| area.start_inspection(&place))
+                .await
+        });
+        let started = self.start.insert(start).await;
+        self.start = None;
+        started.unwrap_or_else(|death| {
+            Err(SiteError::OutcomeUnknown(format!(
+                "the start of an inspection died: {death}"
+            )))
+        })
+    }
 }
 
 impl Drop for WaitingInspectionCaller {
@@ -143,9 +162,15 @@ impl Drop for WaitingInspectionCaller {
         }
         // Without a runtime the process is ending, and the agent with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // An agent that cannot be ended now ends with this process.
+            let start = self.start.take();
             let ending = end_unless_awaited(self.files.clone(), self.place.clone());
-            runtime.spawn(async { drop(ending.await) });
+            runtime.spawn(async {
+                if let Some(start) = start {
+                    let _ = start.await;
+                }
+                // An agent that cannot be ended now ends with this process.
+                let _ = ending.await;
+            });
         }
     }
 }
