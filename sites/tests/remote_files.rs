@@ -405,7 +405,10 @@ async fn an_inspection_that_is_given_up_as_it_begins_leaves_no_agent() {
     // In this order, as an agent may begin late: first all are gone, and then still.
     for _ in 0..20 {
         while inspecting_agents(&world.root("near")) > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "an agent is left");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "an agent is left"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
