@@ -25,7 +25,7 @@ pub(crate) fn cancel_jobs(
         abandon: args.abandon,
         ..JobSelection::default()
     };
-    if !args.all && !(is_filtered && names_all) {
+    if !(args.all || is_filtered && names_all) {
         if is_filtered {
             return Err(CliError::usage_error(
                 "--site and --owner choose among all jobs, and these are named",
