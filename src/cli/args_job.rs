@@ -33,6 +33,7 @@ Examples:
   cospan submit job.toml
   cospan submit -n 4 --wait -- hostname
   cospan submit --input mesh.nc --result out.nc -- ./solve.sh --steps 100
+  cospan submit --workdir case -- ./solve.sh run.toml      all that is in case/
   cospan submit job.sh                   a batch script as it is
   cospan submit job.sh -- case.dat 7     with arguments of its own
   cospan submit job.yaml --wait
@@ -48,6 +49,10 @@ pub(crate) struct SubmitArgs {
     /// The job, if there is no file.
     #[command(flatten)]
     pub(crate) line: CommandLineJobArgs,
+    /// A directory of this machine: each component finds all that is in it in its work directory. It
+    /// is packed, uploaded, and unpacked before the program starts.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
     /// Check the jobs and show where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

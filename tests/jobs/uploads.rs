@@ -1,5 +1,6 @@
 //! Input and programs that users send over HTTP.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use cospan_api::v1::upload::{UploadReport, UploadRequest, UploadState};
@@ -291,5 +292,41 @@ fn an_upload_that_is_not_whole_is_listed_until_given_up() {
         &["file", "uploads", "--give-up", id(&begun)],
         2,
         &["there is no incomplete upload"],
+    );
+}
+
+#[test]
+fn a_directory_is_there_as_it_is_here_before_the_program_starts() {
+    let scene = scene(1);
+    let case = scene.environment.path().join("my case");
+    std::fs::create_dir_all(case.join("data")).unwrap();
+    std::fs::write(case.join("data/words"), "brought along\n").unwrap();
+    std::os::unix::fs::symlink("data/words", case.join("link")).unwrap();
+    std::fs::write(
+        case.join("run.sh"),
+        "#!/bin/sh\ncat \"$1\" && readlink link\n",
+    )
+    .unwrap();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(case.join("run.sh"), executable).unwrap();
+    let folder = case.to_str().unwrap();
+    let submit = [
+        "submit",
+        "--workdir",
+        folder,
+        "--components",
+        "2",
+        "--wait",
+        "--",
+    ];
+    scene.must(&[&submit[..], &["./run.sh", "data/words"]].concat());
+    has(
+        &scene.must(&["logs", "last"]),
+        &["brought along", "data/words"],
+    );
+    scene.refused(
+        &["submit", "--workdir", "nowhere", "--", "true"],
+        2,
+        &["nowhere is no directory", "--input"],
     );
 }

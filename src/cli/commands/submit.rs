@@ -4,6 +4,7 @@ mod default_time;
 mod line;
 mod smallest_node;
 mod upload_inputs;
+mod work_directory;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,9 @@ pub(crate) fn run(
         jobs.iter_mut().for_each(|job| job.max_retries = most);
     }
     let client = context.client()?;
-    let mut bringer = upload_inputs::InputUploader::new(&client);
+    let brought = args.workdir.as_deref();
+    let brought = brought.map(work_directory::PackedDirectory::pack);
+    let mut bringer = upload_inputs::InputUploader::new(&client, brought.transpose()?);
     for (job, origin) in jobs.iter_mut().zip(&origins) {
         bringer.upload_job_files(job, &origin.folder)?;
     }

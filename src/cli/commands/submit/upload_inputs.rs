@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 
+use super::work_directory::PackedDirectory;
 use crate::cli::commands::upload::{UploadRegistration, upload_file};
 use crate::cli::exit::CliError;
 use crate::cli::print::{print_note, warning_word};
@@ -22,14 +23,17 @@ pub(super) struct InputUploader<'c> {
     sent: BTreeMap<(PathBuf, Option<SiteName>), LogicalName>,
     /// Arguments of which it was said that they stay here.
     told: BTreeSet<Arc<str>>,
+    /// A directory that every component brings.
+    brought: Option<PackedDirectory>,
 }
 
 impl<'c> InputUploader<'c> {
-    pub(super) fn new(client: &'c Client) -> Self {
+    pub(super) fn new(client: &'c Client, brought: Option<PackedDirectory>) -> Self {
         Self {
             client,
             sent: BTreeMap::new(),
             told: BTreeSet::new(),
+            brought,
         }
     }
 
@@ -50,6 +54,9 @@ impl<'c> InputUploader<'c> {
         folder: &Path,
     ) -> Result<(), CliError> {
         let site = component.site.clone();
+        if let Some(brought) = &self.brought {
+            brought.add_to_component(component)?;
+        }
         for input in &mut component.input {
             self.upload_input(input, site.as_ref(), folder)?;
         }
@@ -73,6 +80,7 @@ impl<'c> InputUploader<'c> {
     fn tell_files_left_here(&mut self, component: &ComponentDocument, folder: &Path) {
         for argument in &component.arguments {
             let is_here = !argument.starts_with(['/', '-'])
+                && !self.is_brought(argument)
                 && folder.join(&**argument).is_file()
                 && !is_input_path(argument, &component.input);
             if is_here && self.told.insert(argument.clone()) {
@@ -87,6 +95,11 @@ impl<'c> InputUploader<'c> {
         }
     }
 
+    fn is_brought(&self, path: &str) -> bool {
+        let brought = self.brought.as_ref();
+        brought.is_some_and(|brought| brought.has_file(path))
+    }
+
     fn upload_executable(
         &mut self,
         executable: &mut ExecutableDocument,
@@ -94,6 +107,7 @@ impl<'c> InputUploader<'c> {
         (folder, input): (&Path, &[InputDocument]),
     ) -> Result<(), CliError> {
         let path = match &*executable {
+            ExecutableDocument::AtSite(path) if self.is_brought(path) => return Ok(()),
             ExecutableDocument::AtSite(path) if is_local_file(path, folder, input) => path.clone(),
             ExecutableDocument::AtSite(path) if is_unknown_file(path, folder, input) => {
                 let at = folder.join(&**path).display().to_string();
