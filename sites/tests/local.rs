@@ -7,6 +7,7 @@ mod support;
 
 mod local {
     mod deaths;
+    mod given_up;
     mod local_attack_tests;
     mod local_bell_tests;
     mod local_reservation_tests;

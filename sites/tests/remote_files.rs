@@ -377,44 +377,6 @@ fn tree(world: &World, site: &str) -> (FilePlace, PathBuf) {
     (FilePlace::User(RelPath::new("tree").unwrap()), root)
 }
 
-/// Counts agents that inspect files of a site.
-fn inspecting_agents(root: &Path) -> usize {
-    let root = root.as_os_str().as_bytes();
-    let commands = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let command = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-        let mut words = command.split(|byte| *byte == 0);
-        let inspects = words.by_ref().any(|word| word == b"inspect");
-        Some(inspects && words.any(|word| word.starts_with(root)))
-    });
-    commands.filter(|is_one| *is_one).count()
-}
-
-#[tokio::test]
-async fn an_inspection_that_is_given_up_as_it_begins_leaves_no_agent() {
-    let world = World::new().await;
-    for number in 0..30 {
-        let place = world.put("near", &format!("huge-{number}"), b"");
-        let file = world.root("near").join(format!("files/huge-{number}"));
-        let file = std::fs::File::options().write(true).open(file).unwrap();
-        file.set_len(4 << 40).unwrap();
-        let inspecting = world.near.files().inspect(&place);
-        let given_up = tokio::time::timeout(Duration::from_micros(50 * number), inspecting).await;
-        assert!(given_up.is_err(), "{given_up:?}");
-    }
-    let begun = Instant::now();
-    // In this order, as an agent may begin late: first all are gone, and then still.
-    for _ in 0..20 {
-        while inspecting_agents(&world.root("near")) > 0 {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "an agent is left"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 /// The same by whoever has it before it, and from there to the other.
 #[tokio::test]
 async fn directories_go_there_within_it_and_back_as_they_were() {
