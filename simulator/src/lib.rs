@@ -11,6 +11,8 @@ pub mod control_plane_run;
 mod disk_tests;
 #[cfg(test)]
 mod divided_tests;
+#[cfg(test)]
+mod estimate_tests;
 pub mod experiment;
 pub mod fault_kinds;
 pub mod fault_tally;

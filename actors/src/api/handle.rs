@@ -497,7 +497,7 @@ impl ControlPlane {
         let class = Some(classified);
         Ok(JobExplanation {
             class,
-            ..explain_unsubmitted(&self.shared, &submission.spec, &request)
+            ..explain_unsubmitted(&self.shared, by, &submission.spec, &request)
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::bid::SiteBid;
-use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, PolicyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::placed::{ContentSource, Placement};
@@ -174,16 +174,17 @@ fn awaited_sweep_limit(shared: &SharedState, job: &Job) -> Option<u32> {
     (!groups.has_turn(job)).then_some(limit)
 }
 
-/// Explains what would become of a job if it were submitted now; `request` is what it asks of
+/// Explains what would become of a job if `owner` submitted it now; `request` is what it asks of
 /// sites.
 pub fn explain_unsubmitted(
     shared: &SharedState,
+    owner: &KeyName,
     spec: &JobSpec,
     request: &Arc<PlacementRequest>,
 ) -> JobExplanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridSnapshotMaker::default().snapshot(shared);
-    let estimate = estimate::estimate_unsubmitted_start(shared, &grid, request, spec);
+    let estimate = estimate::estimate_unsubmitted_start(shared, &grid, request, owner, spec);
     JobExplanation {
         estimate,
         ..explain_by_policy(

@@ -9,8 +9,10 @@ mod coallocator_actor;
 mod crash_suspects;
 mod estimate;
 mod explain;
+mod past_jobs;
 mod placement_changes;
 mod shared_reservation_admission;
+mod start_forecast;
 #[cfg(test)]
 mod tests;
 
@@ -22,3 +24,4 @@ pub use explain::{
     explain_without_estimate,
 };
 pub(crate) use placement_changes::follow_commit;
+pub use start_forecast::{StartForecaster, UnsubmittedJob};

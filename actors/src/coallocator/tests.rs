@@ -439,6 +439,7 @@ fn preview_spec(world: &MemoryWorld, spec: JobSpec) -> JobExplanation {
     };
     explain_unsubmitted(
         &world.shared,
+        &job.owner,
         &job.spec,
         &world.shared.placement_request_of(&job),
     )

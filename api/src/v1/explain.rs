@@ -274,6 +274,9 @@ pub struct TransferReport {
 pub struct EstimateReport {
     /// The earliest start.
     pub from: Instant,
+    /// The start if jobs take as long as those before them did; missing from older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Instant>,
     /// The start is probably before this.
     pub until: Instant,
     /// The basis of the estimate.

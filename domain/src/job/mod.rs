@@ -24,6 +24,7 @@ mod packed;
 mod program;
 mod request_type;
 pub mod reservations;
+pub mod run_times;
 pub mod spec;
 mod start_offsets;
 pub mod state_table;

@@ -1,7 +1,9 @@
-//! The latest time at which a waiting job can be placed, if nothing changes but what is bound to
-//! end, and if what is ahead in the queue is placed first.
+//! The time at which a waiting job can be placed, if nothing changes but what is bound or expected
+//! to end, and if what is ahead in the queue is placed first.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot};
@@ -11,19 +13,20 @@ use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, try_to_place};
 use super::reason::{PlacementRefusal, SilentObserver};
 use super::remaining::RemainingResources;
-use crate::ids::SiteName;
+use crate::ids::{Digest, SiteName};
+use crate::placed::Placement;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
 /// The most instants that are looked at.
-const MOST_STEPS: usize = 500;
+const MOST_STEPS: usize = 2_000;
 /// The most components that are tried at sites meanwhile: about a second's work.
 const MOST_TRIES: usize = 4_000_000;
 
-/// Work of ours that is bound to end.
+/// Work of ours that ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedRelease {
-    /// The latest time of its end.
+    /// The latest or the expected time of its end.
     pub at: Timestamp,
     pub site: SiteName,
     /// The resources that it holds or will claim.
@@ -38,57 +41,77 @@ pub struct PlacementWaiter {
     pub request: Arc<PlacementRequest>,
     /// The earliest time at which it may be placed.
     pub not_before: Timestamp,
-    /// The longest time for which it keeps its resources, from when its input is there.
-    pub longest: DurationMs,
+    /// The longest or the expected time for which it keeps its resources, from when its input is
+    /// there.
+    pub holds_for: DurationMs,
+}
+
+/// The jobs that wait beside the one that is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WaitingJobs<'a> {
+    /// Those that are placed first wherever both fit, in order.
+    pub ahead: &'a [PlacementWaiter],
+    /// Those that are placed where it does not fit, in order.
+    pub behind: &'a [PlacementWaiter],
+}
+
+/// The arrival of copies at sites. Implemented by what knows them.
+pub trait CopyArrivals: fmt::Debug {
+    /// Returns the time at which a copy of this content is at this site, or is expected there;
+    /// `None` if none is there or on its way.
+    fn arrival_of(&self, digest: &Digest, site: &SiteName) -> Option<Timestamp>;
+}
+
+impl CopyArrivals for BTreeMap<(Digest, SiteName), Timestamp> {
+    fn arrival_of(&self, digest: &Digest, site: &SiteName) -> Option<Timestamp> {
+        self.get(&(*digest, site.clone())).copied()
+    }
+}
+
+/// The changes that are expected meanwhile.
+#[derive(Debug, Clone)]
+pub struct ExpectedChanges<'a> {
+    /// Work that ends.
+    pub releases: Vec<ExpectedRelease>,
+    /// Input that is there, or comes.
+    pub copies: &'a dyn CopyArrivals,
 }
 
 /// The forecast of a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementForecast {
-    /// The latest time of the placement.
+    /// The time of the placement.
     pub at: Timestamp,
     pub plan: PlacementPlan,
+    /// The time from the placement until all input is there. Copies that are there already, or are
+    /// brought for jobs ahead, are not brought again.
+    pub transfer_time: DurationMs,
     /// The number of components that end before.
     pub ended: usize,
-}
-
-/// Estimates how long a job waits behind `ahead` others at the recent pace, when `placed` jobs were
-/// placed within `window`. The bounds are half and twice the wait. `None` if none was placed.
-pub fn estimate_wait(
-    ahead: usize,
-    placed: usize,
-    window: DurationMs,
-) -> Option<(DurationMs, DurationMs)> {
-    let ahead = ahead as u64;
-    let placed = placed as u64;
-    let whole = window.0.checked_div(placed)?;
-    let rest = window.0 % placed;
-    let wait = whole
-        .saturating_mul(ahead)
-        .saturating_add(rest.saturating_mul(ahead) / placed);
-    Some((DurationMs(wait / 2), DurationMs(wait.saturating_mul(2))))
 }
 
 /// Looks ahead until `job` is placed, after everything that is ahead of it.
 ///
 /// # Errors
-/// The refusal that remains when everything that is bound to end has ended; `None` if so much
-/// happens before, or so much is to be placed, that nothing can be said.
+/// The refusal that remains when everything that ends has ended; `None` if so much happens before,
+/// or so much is to be placed, that nothing can be said.
 pub fn forecast_placement(
     grid: &GridSnapshot,
     history: &SitePairHistory,
-    releases: Vec<ExpectedRelease>,
-    ahead: &[PlacementWaiter],
+    changes: ExpectedChanges<'_>,
+    others: WaitingJobs<'_>,
     job: &PlacementWaiter,
     now: Timestamp,
 ) -> Result<PlacementForecast, Option<PlacementRefusal>> {
-    let mut future = FutureGrid::new(grid, history, releases, now);
-    let mut before: Vec<&PlacementWaiter> = ahead.iter().collect();
+    let mut future = FutureGrid::new(grid, history, changes, now);
+    let mut before: Vec<&PlacementWaiter> = others.ahead.iter().collect();
+    let mut after: Vec<&PlacementWaiter> = others.behind.iter().collect();
     for _ in 0..MOST_STEPS {
-        let refusal = match future.try_placements(&mut before, job) {
+        let refusal = match future.try_placements(&mut before, job, &mut after) {
             Ok(plan) if job.not_before <= future.now => {
                 return Ok(PlacementForecast {
                     at: future.now,
+                    transfer_time: future.bring_input(&plan),
                     plan,
                     ended: future.ended,
                 });
@@ -97,6 +120,7 @@ pub fn forecast_placement(
         };
         let wakes = before
             .iter()
+            .chain(&after)
             .copied()
             .chain([job])
             .map(|waiter| waiter.not_before);
@@ -117,21 +141,66 @@ struct FutureGrid<'a> {
     history: SitePairHistory,
     sites: Vec<GridSite>,
     ends: BTreeMap<Timestamp, Vec<ExpectedRelease>>,
+    copies: &'a dyn CopyArrivals,
+    /// The arrivals of copies that are brought for jobs placed meanwhile.
+    brought: BTreeMap<(Digest, SiteName), Timestamp>,
     now: Timestamp,
     ended: usize,
     /// Pairs of component and site that were tried.
     tries: usize,
 }
 
+/// The placements at one instant, one after the other.
+struct PlacementsAtInstant<'a, 'w> {
+    grid: &'a GridSnapshot,
+    remaining: RemainingResources,
+    history: &'a mut SitePairHistory,
+    now: Timestamp,
+    tries: &'a mut usize,
+    /// Requests that did not fit: equal ones do not fit either, as less and less is left.
+    refused: BTreeSet<&'w PlacementRequest>,
+    placed: Vec<(&'w PlacementWaiter, PlacementPlan)>,
+}
+
+impl<'w> PlacementsAtInstant<'_, 'w> {
+    fn place(&mut self, waiter: &'w PlacementWaiter) -> Result<PlacementPlan, PlacementRefusal> {
+        *self.tries += waiter.request.components().len().max(1) * self.grid.sites().len();
+        let mut context = PlacementContext {
+            grid: self.grid,
+            remaining: &mut self.remaining,
+            history: self.history,
+            observer: &mut SilentObserver,
+        };
+        try_to_place(&waiter.request, &mut context)
+    }
+
+    /// Places those that fit and whose time has come; they leave the list.
+    fn place_all(&mut self, waiters: &mut Vec<&'w PlacementWaiter>) {
+        waiters.retain(|waiter| {
+            if waiter.not_before > self.now || self.refused.contains(&*waiter.request) {
+                return true;
+            }
+            match self.place(waiter) {
+                Ok(plan) => self.placed.push((*waiter, plan)),
+                Err(_) => {
+                    self.refused.insert(&waiter.request);
+                    return true;
+                }
+            }
+            false
+        });
+    }
+}
+
 impl<'a> FutureGrid<'a> {
     fn new(
         grid: &'a GridSnapshot,
         history: &SitePairHistory,
-        releases: Vec<ExpectedRelease>,
+        changes: ExpectedChanges<'a>,
         now: Timestamp,
     ) -> Self {
         let mut ends: BTreeMap<Timestamp, Vec<ExpectedRelease>> = BTreeMap::new();
-        for release in releases {
+        for release in changes.releases {
             // Work that should have ended already may end at any time, but not in the past.
             ends.entry(release.at.max(now + DurationMs(1)))
                 .or_default()
@@ -144,54 +213,45 @@ impl<'a> FutureGrid<'a> {
             history,
             sites,
             ends,
+            copies: changes.copies,
+            brought: BTreeMap::new(),
             now,
             ended: 0,
             tries: 0,
         }
     }
 
-    /// Places what is ahead of the job as far as it fits, then the job.
-    fn try_placements(
+    /// Places what is ahead of the job as far as it fits, then the job, or else what is behind it.
+    fn try_placements<'w>(
         &mut self,
-        before: &mut Vec<&PlacementWaiter>,
-        job: &PlacementWaiter,
+        before: &mut Vec<&'w PlacementWaiter>,
+        job: &'w PlacementWaiter,
+        after: &mut Vec<&'w PlacementWaiter>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = self.grid.with_sites(self.sites.clone());
-        let mut remaining = RemainingResources::of_grid(&grid);
-        let tries = &mut self.tries;
-        let sites = self.sites.len();
-        let mut place = |waiter: &PlacementWaiter| {
-            *tries += waiter.request.components().len().max(1) * sites;
-            let history = &mut self.history;
-            let observer = &mut SilentObserver;
-            let mut context = PlacementContext {
-                grid: &grid,
-                remaining: &mut remaining,
-                history,
-                observer,
-            };
-            try_to_place(&waiter.request, &mut context)
+        let mut instant = PlacementsAtInstant {
+            remaining: RemainingResources::of_grid(&grid),
+            grid: &grid,
+            history: &mut self.history,
+            now: self.now,
+            tries: &mut self.tries,
+            refused: BTreeSet::new(),
+            placed: Vec::new(),
         };
-        let now = self.now;
-        let mut placed = Vec::new();
-        before.retain(|waiter| {
-            let plan = (waiter.not_before <= now)
-                .then(|| place(waiter).ok())
-                .flatten();
-            let found = plan.is_some();
-            placed.extend(plan.map(|plan| (*waiter, plan)));
-            !found
-        });
-        let outcome = place(job);
-        placed
-            .into_iter()
-            .for_each(|(waiter, plan)| self.occupy_until_end(waiter, &plan));
+        instant.place_all(before);
+        let outcome = instant.place(job);
+        if outcome.is_err() || job.not_before > self.now {
+            instant.place_all(after);
+        }
+        for (waiter, plan) in instant.placed {
+            self.occupy_until_end(waiter, &plan);
+        }
         outcome
     }
 
     /// Takes the resources of a job that is placed first until it ends.
     fn occupy_until_end(&mut self, waiter: &PlacementWaiter, plan: &PlacementPlan) {
-        let end = self.now + plan.transfer_time + waiter.longest;
+        let end = self.now + self.bring_input(plan) + waiter.holds_for;
         for (name, resources) in waiter.request.resources_of_plan(plan) {
             if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {
                 site.pending.add(&resources);
@@ -205,6 +265,45 @@ impl<'a> FutureGrid<'a> {
             };
             self.ends.entry(end).or_default().push(release);
         }
+    }
+
+    /// Brings the input of a plan, and returns the time until all of it is there.
+    fn bring_input(&mut self, plan: &PlacementPlan) -> DurationMs {
+        let now = self.now;
+        let times = plan
+            .placements
+            .iter()
+            .map(|placement| self.bring_component_input(placement));
+        times.max().unwrap_or_default().since(now)
+    }
+
+    /// Brings the input of a component, one content after the other, and returns the time at which
+    /// all of it is there. What is on its way already arrives meanwhile.
+    fn bring_component_input(&mut self, placement: &Placement) -> Timestamp {
+        let mut last = self.now;
+        let mut sent_until = self.now;
+        for source in &placement.sources {
+            if source.from == placement.site {
+                continue;
+            }
+            let digest = source.content.digest;
+            let known = self.copies.arrival_of(&digest, &placement.site);
+            match self.brought.entry((digest, placement.site.clone())) {
+                Entry::Occupied(brought) => last = last.max(*brought.get()),
+                Entry::Vacant(_) if known.is_some() => last = last.max(known.unwrap_or_default()),
+                Entry::Vacant(entry) => {
+                    let ends = self
+                        .grid
+                        .index_of(&source.from)
+                        .zip(self.grid.index_of(&placement.site));
+                    let rate = ends.map(|(from, to)| self.grid.bandwidth(from, to));
+                    let time = rate.and_then(|rate| source.content.size.transfer_time(rate));
+                    sent_until = sent_until + time.unwrap_or_default();
+                    entry.insert(sent_until);
+                }
+            }
+        }
+        last.max(sent_until)
     }
 
     /// Advances to the next instant at which something changes; returns false if there is none.

@@ -18,12 +18,11 @@ fn release(secs: u64, site: &str, processors: u32) -> ExpectedRelease {
     }
 }
 
-fn waiter(sizes_of: &[u32], longest_secs: u64) -> PlacementWaiter {
-    let longest = DurationMs::from_secs(longest_secs);
+fn waiter(sizes_of: &[u32], holds_secs: u64) -> PlacementWaiter {
     PlacementWaiter {
         request: request_of_sizes(sizes_of).into(),
         not_before: Timestamp(0),
-        longest,
+        holds_for: DurationMs::from_secs(holds_secs),
     }
 }
 
@@ -34,13 +33,25 @@ fn site_with_own_jobs(name: &str, idle: u32, held: u32) -> GridSite {
     }
 }
 
+fn forecast_with_copies(
+    grid: &GridSnapshot,
+    releases: Vec<ExpectedRelease>,
+    copies: &BTreeMap<(Digest, SiteName), Timestamp>,
+    others: WaitingJobs<'_>,
+    job: &PlacementWaiter,
+) -> Result<PlacementForecast, Option<PlacementRefusal>> {
+    let changes = ExpectedChanges { releases, copies };
+    forecast_placement(grid, &SitePairHistory::All, changes, others, job, at(0))
+}
+
 fn forecast_in_short(
     grid: &GridSnapshot,
     releases: Vec<ExpectedRelease>,
     ahead: &[PlacementWaiter],
     job: &PlacementWaiter,
 ) -> Result<(u64, usize), Option<ReasonCode>> {
-    let found = forecast_placement(grid, &SitePairHistory::All, releases, ahead, job, at(0));
+    let others = WaitingJobs { ahead, behind: &[] };
+    let found = forecast_with_copies(grid, releases, &BTreeMap::new(), others, job);
     let told = found.map(|forecast| (forecast.at.0 / 1_000, forecast.ended));
     told.map_err(|refusal| refusal.map(|refusal| refusal.reason.code()))
 }
@@ -150,13 +161,47 @@ fn what_would_have_to_be_tried_too_often_is_not_estimated() {
 }
 
 #[test]
-fn a_long_queue_is_estimated_by_how_it_moved_lately() {
-    let hour = DurationMs::from_secs(3_600);
-    let within = |from, until| Some((DurationMs::from_secs(from), DurationMs::from_secs(until)));
-    assert_eq!(estimate_wait(100, 50, hour), within(3_600, 14_400));
-    assert_eq!(estimate_wait(0, 50, hour), within(0, 0));
-    assert_eq!(estimate_wait(100, 0, hour), None, "it did not move");
-    assert!(estimate_wait(usize::MAX, 1, hour).is_some(), "however long");
+fn a_job_that_fits_passes_one_that_does_not_and_delays_it() {
+    let grid = grid([site_with_own_jobs("A", 4, 4)]);
+    let behind = [waiter(&[3], 100)];
+    let others = WaitingJobs {
+        ahead: &[],
+        behind: &behind,
+    };
+    let job = waiter(&[8], 1);
+    let ends = vec![release(60, "A", 4)];
+    let told = forecast_with_copies(&grid, ends, &BTreeMap::new(), others, &job);
+    assert_eq!(told.map(|told| told.at), Ok(at(100)));
+}
+
+/// A gigabyte comes to A in 80 s.
+#[test]
+fn copies_that_are_there_are_not_brought_again() {
+    let input = content_of_gigabytes(1, 1);
+    let sites = [site_with_own_jobs("A", 4, 0), site_with_own_jobs("B", 0, 0)];
+    let grid = grid_with(sites, &[(input, "B")], &[("B", "A", 100)]);
+    let mut reading = component(4);
+    reading.inputs.insert(input);
+    let job = PlacementWaiter {
+        request: request(vec![reading]).into(),
+        ..waiter(&[4], 10)
+    };
+    let told = |copies: &BTreeMap<(Digest, SiteName), Timestamp>, ahead: &[PlacementWaiter]| {
+        let others = WaitingJobs { ahead, behind: &[] };
+        let told = forecast_with_copies(&grid, vec![], copies, others, &job).unwrap();
+        (told.at, told.transfer_time.0 / 1_000)
+    };
+    assert_eq!(told(&BTreeMap::new(), &[]), (at(0), 80));
+    let there = (input.digest, site_name("A"));
+    let arrives = |secs| BTreeMap::from([(there.clone(), at(secs))]);
+    assert_eq!(told(&arrives(0), &[]), (at(0), 0), "it is there");
+    assert_eq!(told(&arrives(30), &[]), (at(0), 30), "it is on its way");
+    let ahead = [job.clone()];
+    assert_eq!(
+        told(&BTreeMap::new(), &ahead),
+        (at(90), 0),
+        "brought for another"
+    );
 }
 
 proptest! {
@@ -178,7 +223,8 @@ proptest! {
         let ahead: Vec<PlacementWaiter> = before.iter().map(|&size| waiter(&[size], 10)).collect();
         let grid = grid(sites.clone());
         let job = waiter(&parts, 10);
-        let found = forecast_placement(&grid, &SitePairHistory::All, releases.clone(), &ahead, &job, at(0));
+        let others = WaitingJobs { ahead: &ahead, behind: &[] };
+        let found = forecast_with_copies(&grid, releases.clone(), &BTreeMap::new(), others, &job);
         if let Ok(told) = found {
             for (name, used) in job.request.resources_of_plan(&told.plan) {
                 let site = sites.iter().find(|site| site.name == name).unwrap();

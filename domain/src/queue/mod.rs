@@ -9,6 +9,7 @@
 pub mod classes;
 pub mod cycle;
 pub mod placement_queues;
+pub mod queue_pace;
 pub mod queue_parameters;
 pub mod scan;
 pub mod shapes;
@@ -22,6 +23,7 @@ pub use classes::{
 };
 pub use cycle::QueueTurns;
 pub use placement_queues::PlacementQueues;
+pub use queue_pace::{QueuePace, QueueVisit};
 pub use queue_parameters::{ParameterWarning, QueueParameters};
 pub use scan::{Proposal, Scan, ScanReport, ScanSliceBudget, ScanStep, ScanTrigger};
 pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};

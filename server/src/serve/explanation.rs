@@ -265,8 +265,14 @@ pub(super) fn preview_report(
 
 fn estimate_report(explanation: &JobExplanation) -> Option<EstimateReport> {
     match &explanation.estimate {
-        StartEstimate::Within { from, until, basis } => Some(EstimateReport {
+        StartEstimate::Within {
+            from,
+            expected,
+            until,
+            basis,
+        } => Some(EstimateReport {
             from: (*from).into(),
+            expected: Some((*expected).into()),
             until: (*until).into(),
             basis: basis.clone(),
         }),

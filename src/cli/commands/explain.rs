@@ -201,9 +201,11 @@ fn format_start(report: &ExplainReport) -> String {
         (Some(estimate), _) => {
             let from = format_clock(estimate.from);
             let until = format_clock(estimate.until);
+            let expected = estimate.expected.map(format_clock);
+            let expected = expected.map_or_else(String::new, |at| format!("expected at {at}, "));
             let basis = &estimate.basis;
             single_line(&format!(
-                "  start from {from}, in all likelihood before {until}: {basis}"
+                "  start {expected}from {from}, in all likelihood before {until}: {basis}"
             ))
         }
         (None, Some(reason)) => single_line(&format!("  start unknown: {reason}")),

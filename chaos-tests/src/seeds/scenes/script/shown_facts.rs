@@ -76,7 +76,9 @@ async fn show_job(scene: &StagedScene, id: JobId) -> Result<Vec<String>> {
         lines.push(format!("it is claimed at {}", time_of_scene(at)));
     }
     match explained.estimate {
-        StartEstimate::Within { from, until, basis } => {
+        StartEstimate::Within {
+            from, until, basis, ..
+        } => {
             let from = time_of_scene(from);
             let until = time_of_scene(until);
             lines.push(format!("it may start from {from} to {until}: {basis}"));
