@@ -71,7 +71,12 @@ fn environment() -> SimEnvironment {
         }
     }
     let world = SimulatedWorld::new(sites.into(), &links, WrapperDelays::default(), 1, BEGINS);
-    let calls = CallFaultModel::new(FaultRates::default(), 1);
+    // Without it a claim and the answer that cannot count it yet would come at one time.
+    let rates = FaultRates {
+        way_max: DurationMs(50),
+        ..FaultRates::default()
+    };
+    let calls = CallFaultModel::new(rates, 1);
     SimEnvironment::new(world, calls, settings)
 }
 
@@ -173,6 +178,8 @@ fn errors_of_estimates(load: Vec<OwnedJob>) -> Vec<u64> {
         for (owner, spec) in load {
             let what = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
             send_request(&plane_run, owner, what).await;
+            let soon = plane_run.clock.now() + DurationMs(20);
+            plane_run.sleep_until(soon).await;
         }
         while jobs_in_view(&plane_run).iter().filter(waits).count() > WAITING {
             let soon = plane_run.clock.now() + DurationMs(500);
