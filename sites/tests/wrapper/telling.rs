@@ -27,7 +27,7 @@ fn a_warning_comes_before_the_wall_time_and_ends_nothing_by_itself() {
         // It starts nothing while it waits: what a shell has just forked would run its trap, too.
         // Its trap takes a while, so that a second signal would be seen as one.
         let text = "mkfifo door; exec 3<> door; \
-                    trap 'n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done; echo warned' USR1; \
+                    trap 'n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); done; echo warned' USR1; \
                     trap 'echo asked; exit 0' TERM; \
                     while :; do read word <&3; done";
         assert!(bench.running(&script(text)).wait().success());

@@ -25,7 +25,7 @@ use super::world_events::read_world_event;
 /// Begins a line about something that must never be.
 pub(super) const WRONG: &str = "WRONG: ";
 /// The longest wait for anything.
-const LONGEST: DurationMs = DurationMs::from_secs(2 * 86_400);
+const LONGEST: DurationMs = DurationMs::from_secs(8 * 3_600);
 
 /// Plays the lines of one run of a control plane.
 #[derive(Clone)]
