@@ -201,6 +201,9 @@ async fn await_that(holds: impl Fn() -> bool) {
     }
 }
 
+/// Puts another directory in the place of its own. A look at the site may end the wrapper before that
+/// sees it.
+const REPLACES: &str = "mv $COSPAN_ATTEMPT_DIR ../../../away; mkdir $COSPAN_ATTEMPT_DIR; exit 1";
 const FORGED_TROUBLE: &str = r"printf 'why no disk\nend %s\n' $COSPAN_TAG > ../trouble";
 
 /// No wrapper is left to tell how they ended, and it is not the site's doing.
@@ -221,10 +224,7 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             "sed 's/^boot .*/boot another/' ../ready > new; mv new ../ready; kill -KILL $PPID; sleep 300",
             SiteEndReason::WrapperKilled,
         ),
-        (
-            "mv $COSPAN_ATTEMPT_DIR ../../../away; mkdir $COSPAN_ATTEMPT_DIR; exit 1",
-            SiteEndReason::Spoiled,
-        ),
+        (REPLACES, SiteEndReason::Spoiled),
         (&forges, SiteEndReason::Spoiled),
         (
             "rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300",
@@ -268,7 +268,8 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             else {
                 panic!("after {deed:?}: {seen:?}")
             };
-            assert_eq!(why, expected, "after {deed:?}");
+            let ended_by_look = deed == REPLACES && why == SiteEndReason::WrapperKilled;
+            assert!(why == expected || ended_by_look, "after {deed:?}: {why:?}");
         }
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
         await_idle(&*fixture.site, 8).await;
