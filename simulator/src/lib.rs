@@ -26,8 +26,6 @@ mod latency_tests;
 pub mod models;
 pub mod panics;
 #[cfg(test)]
-mod preemption_tests;
-#[cfg(test)]
 mod probe_tests;
 #[cfg(test)]
 mod queued_at_site_tests;

@@ -54,19 +54,6 @@ impl<'a> ClaimPass<'a> {
         }
     }
 
-    /// Keeps idle processors for a job that waits for more of them to come free: nobody else gets
-    /// them meanwhile.
-    pub(super) fn keep_for_job(&mut self, job: &Job) {
-        for index in job.unclaimed_components() {
-            let component = job.components.get(index.0 as usize);
-            let placement = component.and_then(|component| component.placement.as_ref());
-            if let Some((placement, need)) = placement.zip(job.resources_of(index)) {
-                let place = self.place(job, index, &placement.site);
-                self.take(&place, &need);
-            }
-        }
-    }
-
     /// The processors that a site's batch system counts as idle, less those it cannot have counted.
     fn reported_idle(&self, place: &ClaimPlace) -> Option<Resources> {
         let site = &place.site;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler};
-use cospan_domain::claim::{ClaimTry, ClaimingQueue, VictimProgress, plan_claim};
+use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::deduction::DeductedAmounts;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_command::{JobCommand, JobSurroundings};
@@ -17,7 +17,6 @@ use super::claim_snapshot::ClaimPass;
 use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::chaos::{self, CrashPoint};
 use crate::commits::ChangedObjects;
-use crate::committed::CommittedView;
 use crate::context::SharedState;
 use crate::deductions::DeductionHolder;
 use crate::grid_snapshot::GridSnapshotMaker;
@@ -119,23 +118,14 @@ impl Claimer {
         self.plans.take_expired_jobs(now);
         let view = self.shared.view.load();
         let due: Vec<JobId> = self.queue.due_jobs(now).map(|(_, job)| job).collect();
-        let due: Vec<&Arc<Job>> = due
+        let ready: Vec<&Arc<Job>> = due
             .iter()
+            .filter(|job| !self.under_way.contains(job))
             .filter_map(|job| view.jobs.get(job))
             .filter(|job| job.held.is_none())
             .collect();
-        let mut ready: Vec<&Arc<Job>> = Vec::new();
-        let mut awaiting: Vec<&Arc<Job>> = Vec::new();
-        for job in due {
-            let awaits_others = self.await_victims(job, &view, now, ctx);
-            if awaits_others {
-                awaiting.push(job);
-            } else if !self.under_way.contains(&job.id) {
-                ready.push(job);
-            }
-        }
         let all = ready.len();
-        let mut ready: Vec<_> = ready
+        let ready: Vec<_> = ready
             .into_iter()
             .filter(|job| self.has_fresh_reports(job, now))
             .collect();
@@ -145,13 +135,8 @@ impl Claimer {
         if ready.is_empty() {
             return;
         }
-        // Processors that were freed for a job are its own: it comes before all others.
-        ready.sort_by_key(|job| job.awaits_victims_since().is_none());
         let parameters = &self.shared.settings.job.claim;
         let mut field = ClaimPass::new(&self.shared, &mut self.grid);
-        for job in awaiting {
-            field.keep_for_job(job);
-        }
         let tries: Vec<(Arc<Job>, ClaimTry)> = ready
             .into_iter()
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
@@ -216,68 +201,8 @@ impl Claimer {
             let placement = placement.filter(|place| place.acquisition.reservation_use().is_none());
             placement.map(|placement| placement.site.clone())
         });
-        // Processors of jobs that gave way are idle only in reports from then on.
-        let slack = match job.awaits_victims_since() {
-            Some(_) => DurationMs::ZERO,
-            None => FRESH,
-        };
-        sites.extend(placed.map(|site| (site, since - slack)));
+        sites.extend(placed.map(|site| (site, since - FRESH)));
         sites
-    }
-
-    /// Returns true if a job waits for others to give way to it, and tells those that do not know
-    /// yet. It waits no longer than for a claim: then it tries with what there is.
-    fn await_victims(
-        &mut self,
-        job: &Job,
-        view: &CommittedView,
-        now: Timestamp,
-        ctx: &mut Context<Self>,
-    ) -> bool {
-        let Some(since) = job.awaits_victims_since() else {
-            return false;
-        };
-        let patience = job.claim_limits(&self.shared.settings.job).ready_within;
-        let progress_of = |victim: &JobId| {
-            let victim = view.jobs.get(victim).map(AsRef::as_ref);
-            VictimProgress::of_job(victim, since)
-        };
-        let gone = |victim: &JobId| progress_of(victim) == VictimProgress::Gone;
-        if now >= since + patience || job.preempting.iter().all(gone) {
-            return false;
-        }
-        self.awaited.remove(&job.id);
-        let mut untold = job.preempting.clone();
-        untold.retain(|victim| progress_of(victim) == VictimProgress::Holding);
-        if self.under_way.contains(&job.id) {
-            // They are being told.
-        } else if untold.is_empty() {
-            self.schedule_next_look(ctx);
-        } else {
-            self.tell_victims(job.id, untold, ctx);
-        }
-        true
-    }
-
-    fn tell_victims(&mut self, by: JobId, victims: Vec<JobId>, ctx: &mut Context<Self>) {
-        self.under_way.insert(by);
-        self.depth.set(self.under_way.len() as i64);
-        debug!(job = %by, ?victims, "preempting");
-        let shared = self.shared.clone();
-        let answer = JobTookTry {
-            job: by,
-            taken: false,
-        };
-        let owed = OwedAnswer::new(ctx.address(), answer);
-        actix_rt::spawn(async move {
-            chaos::reach_point(CrashPoint::SpawnedFuture);
-            preempt_victims(&shared, by, victims).await;
-            let answer = JobTookTry {
-                job: by,
-                taken: false,
-            };
-            owed.send_answer(answer).await;
-        });
     }
 
     fn send_claim_try(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
@@ -348,17 +273,22 @@ async fn request_claim(
     attempt: ClaimTry,
     external: JobSurroundings,
 ) -> bool {
+    let victims = attempt.preempting.clone();
     let Some(addr) = job_actor(shared, id).await else {
         return false;
     };
     let answer = addr
         .send(JobCommandMessage(JobCommand::Claim(attempt, external)))
         .await;
-    matches!(answer, Ok(Ok(())))
+    let taken = matches!(answer, Ok(Ok(())));
+    if taken {
+        preempt_victims(shared, id, victims).await;
+    }
+    taken
 }
 
-/// Preempts the victims, once the choice of them is durable. Who does not get the message is told
-/// again as long as the other job waits.
+/// Preempts the victims, once the claim that needs their processors is durable. A victim that does
+/// not get the message keeps its processors, and the claim is lost in time.
 async fn preempt_victims(shared: &SharedState, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
         if let Some(addr) = job_actor(shared, victim).await {

@@ -419,13 +419,14 @@ fn with_claim(
         .collect();
     let claimed = claimed.join(", ");
     report.components = components.iter().map(|component| component.0).collect();
-    let jobs: Vec<String> = preempting.iter().map(ToString::to_string).collect();
-    let jobs = jobs.join(", ");
-    report.with_detail(match (components, preempting) {
-        (_, []) => format!("components {claimed}"),
-        ([], _) => format!("none yet; preempting jobs {jobs} first"),
-        _ => format!("components {claimed}; preempting jobs {jobs}"),
-    })
+    match preempting {
+        [] => report.with_detail(format!("components {claimed}")),
+        jobs => {
+            let jobs: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+            let jobs = jobs.join(", ");
+            report.with_detail(format!("components {claimed}; preempting jobs {jobs}"))
+        }
+    }
 }
 
 fn with_ending(mut report: EventReport, attempt: Attempt, how: &AttemptEnding) -> EventReport {

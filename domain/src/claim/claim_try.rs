@@ -1,8 +1,6 @@
 //! The plan of one claiming try of one job: the components that start, those that move, and the
 //! jobs that give way.
 
-use std::collections::BTreeMap;
-
 use super::claim_parameters::ClaimParameters;
 use super::preemption::{PreemptibleJob, choose_victims};
 use super::startable_components::{ClaimPlace, UnclaimedComponent, find_startable};
@@ -22,8 +20,7 @@ pub struct ClaimTry {
     pub start: Vec<ComponentIndex>,
     /// Those of them that go to another site than they were placed at.
     pub moves: Vec<(ComponentIndex, Placement)>,
-    /// Jobs that give way first, if there are any: with what is idle, their processors suffice for
-    /// all that is not claimed yet, and `start` is all of that.
+    /// Jobs that are preempted.
     pub preempting: Vec<JobId>,
 }
 
@@ -95,15 +92,12 @@ pub fn plan_claim(
         }
     }
     let start = job.instants.start_estimate.unwrap_or(now);
-    let mut lacking = found.not;
-    lacking
-        .retain(|&component| !move_elsewhere(job, component, start.since(now), field, &mut plan));
-    // Nothing helps a component that waited lately: others there would go first.
-    if !lacking
-        .iter()
-        .any(|component| kept_back.contains(component))
-    {
-        preempt_for(job, &lacking, field, &mut plan);
+    for &component in &found.not {
+        let moves = move_elsewhere(job, component, start.since(now), field, &mut plan);
+        // Nothing helps a component that waited lately: others there would go first.
+        if !moves && !kept_back.contains(&component) {
+            preempt_for(job, component, field, &mut plan);
+        }
     }
     plan
 }
@@ -221,57 +215,27 @@ fn move_elsewhere(
     true
 }
 
-/// Step 3: preempts at the components' own sites, if lower jobs there hold enough for all of them;
-/// else nobody gives way. One wave a round.
+/// Step 3: preempts at its own site, if lower jobs there hold enough. One wave a round.
 fn preempt_for(
     job: &Job,
-    components: &[ComponentIndex],
+    component: ComponentIndex,
     field: &mut impl ClaimableSites,
     plan: &mut ClaimTry,
 ) {
     let did = !job.preempting.is_empty();
     let may_not = job.priority == Priority::SuperLow || job.promoted || did;
-    if may_not {
-        return;
-    }
-    let Some(victims) = choose_wave(job, components, field) else {
+    let place = place_of(job, component, field).filter(|_| !may_not);
+    let Some((place, need)) = place else { return };
+    let Some(idle) = field.idle_at(&place) else {
         return;
     };
-    for &component in components {
-        if let Some((place, need)) = place_of(job, component, field) {
-            // Whatever the victims hold beyond that shows once it is idle.
-            field.take(&place, &need);
-        }
+    let mut candidates = field.victims_at(&place);
+    candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
+    if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
+        // Whatever they hold beyond that shows once it is idle.
+        field.take(&place, &idle);
+        plan.preempting
+            .extend(victims.iter().map(|victim| victim.job));
+        plan.start.push(component);
     }
-    plan.preempting = victims;
-    plan.start.extend(components);
-}
-
-/// Chooses the jobs that give way to all of these components; `None` if that does not suffice for
-/// each of them.
-fn choose_wave(
-    job: &Job,
-    components: &[ComponentIndex],
-    field: &impl ClaimableSites,
-) -> Option<Vec<JobId>> {
-    let mut left: BTreeMap<ClaimPlace, Resources> = BTreeMap::new();
-    let mut chosen: Vec<JobId> = Vec::new();
-    for &component in components {
-        let (place, need) = place_of(job, component, field)?;
-        let idle = match left.remove(&place) {
-            Some(rest) => rest,
-            None => field.idle_at(&place)?,
-        };
-        let mut candidates = field.victims_at(&place);
-        candidates.retain(|victim| victim.job != job.id && !chosen.contains(&victim.job));
-        let victims = choose_victims(&idle, &need, job.priority, candidates)?;
-        let mut rest = idle;
-        for victim in victims {
-            rest.add(&victim.resources);
-            chosen.push(victim.job);
-        }
-        rest.subtract(&need);
-        left.insert(place, rest);
-    }
-    Some(chosen)
 }

@@ -15,7 +15,7 @@ pub mod startable_components;
 
 pub use claim_parameters::{ClaimParameters, MinClaimInterval};
 pub use claim_try::{ClaimTry, ClaimableSites, plan_claim};
-pub use preemption::{MAX_PREEMPTIONS, PreemptibleJob, VictimProgress, choose_victims};
+pub use preemption::{MAX_PREEMPTIONS, PreemptibleJob, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
 pub use startable_components::{

@@ -2,7 +2,6 @@
 //! preemption protocols: one wave a round, and only if it suffices).
 
 use crate::ids::JobId;
-use crate::job::job_state::{Job, JobPhase};
 use crate::job::spec::Priority;
 use crate::resources::Resources;
 use crate::units::Timestamp;
@@ -51,41 +50,6 @@ pub fn choose_victims(
         }
     }
     Some(chosen)
-}
-
-/// The progress of a job that was chosen to give way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VictimProgress {
-    /// It has what it had: it is to be told.
-    Holding,
-    /// The round that it had is being ended.
-    Ending,
-    /// Nothing is left of it, or it need not give way any more.
-    Gone,
-}
-
-impl VictimProgress {
-    /// Returns how far a job is that was chosen at `since`; `None` stands for one that is not there
-    /// any more. What it got in a later round is its own.
-    pub fn of_job(victim: Option<&Job>, since: Timestamp) -> Self {
-        let Some(job) = victim.filter(|job| job.held.is_none()) else {
-            return VictimProgress::Gone;
-        };
-        if job.instants.placed.is_none_or(|placed| placed > since) {
-            return VictimProgress::Gone;
-        }
-        match job.phase {
-            JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }
-                if job.may_be_preempted() =>
-            {
-                VictimProgress::Holding
-            }
-            JobPhase::Aborting { .. } if job.components.iter().any(|c| c.run.may_live()) => {
-                VictimProgress::Ending
-            }
-            _ => VictimProgress::Gone,
-        }
-    }
 }
 
 fn is_enough_with_victims(idle: &Resources, need: &Resources, victims: &[PreemptibleJob]) -> bool {

@@ -156,19 +156,6 @@ impl Job {
         }
     }
 
-    /// Returns since when it waits for jobs that give way to it: it claims nothing before their
-    /// processors are free. `None` if it waits for no such jobs.
-    pub fn awaits_victims_since(&self) -> Option<Timestamp> {
-        match self.phase {
-            JobPhase::Claiming { since }
-                if !self.preempting.is_empty() && self.next_claim == Some(since) =>
-            {
-                Some(since)
-            }
-            _ => None,
-        }
-    }
-
     /// Iterates over components that wait for processors and have none yet.
     pub fn unclaimed_components(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         let runs = matches!(self.phase, JobPhase::Running { .. });

@@ -133,11 +133,10 @@ pub enum JobEventKind {
     InputsArrived,
     /// Processors are being claimed: an attempt of each component is to be submitted.
     ClaimBegun,
-    /// Processors of some components are being claimed; or, if there are none, other jobs give way
-    /// first.
+    /// Processors of some components are being claimed, perhaps with those of jobs that give way.
     ComponentsClaimed {
         components: Vec<ComponentIndex>,
-        /// Jobs that give way. The processors of all components are claimed once they have ended.
+        /// Jobs that give way.
         preempting: Vec<JobId>,
     },
     /// A component that could not start at its site goes to another.

@@ -49,7 +49,7 @@ pub struct Job {
     /// The next claiming try (JCT), once one of this round has failed; before, it follows from
     /// placement and input: see [`Job::next_claim_time`].
     pub next_claim: Option<Timestamp>,
-    /// Jobs that this round chose to give way, all at once: a round preempts only once.
+    /// Jobs that this round preempted, all at once: a round preempts only once.
     pub preempting: Vec<JobId>,
     /// True if promotion raised its priority: it is queued as such, but does not preempt.
     pub promoted: bool,

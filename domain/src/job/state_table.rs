@@ -34,7 +34,7 @@ pub const TRANSITIONS: &[PhaseTransition] = table! {
     Queued RoundAborted Aborting: "a user cancels, or wants another start or none, while sites are asked for reservations";
     Queued JobCancelled Cancelled: "a user cancels";
     Placed ClaimBegun Claiming: "it is time to claim, and every component could start now";
-    Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1), or could once others give way";
+    Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1)";
     Placed RoundAborted Aborting: "input is lost, the site is being drained, or a user cancels while reservations are held, or gives them back";
     Placed JobCancelled Cancelled: "a user cancels";
     Claiming GoDecided Starting: "all that begin together wait at their gates and all input is there";

@@ -453,11 +453,6 @@ fn describe_phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         JobPhase::Claiming { .. } if site_queue_text::describe_site_queues(job).is_some() => {
             site_queue_text::describe_site_queues(job).unwrap_or_default()
         }
-        JobPhase::Claiming { .. } if job.awaits_victims_since().is_some() => {
-            let jobs: Vec<String> = job.preempting.iter().map(ToString::to_string).collect();
-            let jobs = jobs.join(", ");
-            format!("others give way to it: its processors are claimed once jobs {jobs} have ended")
-        }
         JobPhase::Claiming { .. } if job.inputs_here => format!(
             "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
             list_components(job, "at-gate"),

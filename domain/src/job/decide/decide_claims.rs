@@ -22,9 +22,7 @@ pub(super) fn try_claim(
         .start
         .iter()
         .chain(attempt.moves.iter().map(|(index, _)| index));
-    let whole = attempt.start.len() == draft.job.unclaimed_components().count();
     if attempt.round != draft.job.round
-        || (!whole && !attempt.preempting.is_empty())
         || !components.all(|index: &ComponentIndex| {
             let component = draft.job.components.get(index.0 as usize);
             component.is_some_and(|component| matches!(component.run, AttemptState::Idle))
@@ -69,19 +67,12 @@ fn perform_claim_try(draft: &mut DecisionDraft<'_>, attempt: ClaimTry, planned: 
             });
         }
         let all = attempt.start.len() == draft.job.components.len();
-        if !attempt.preempting.is_empty() {
-            draft.emit(JobEventKind::ComponentsClaimed {
-                components: Vec::new(),
-                preempting: attempt.preempting,
-            });
-            return;
-        }
-        draft.emit(if all {
+        draft.emit(if all && attempt.preempting.is_empty() {
             JobEventKind::ClaimBegun
         } else {
             JobEventKind::ComponentsClaimed {
                 components: attempt.start,
-                preempting: Vec::new(),
+                preempting: attempt.preempting,
             }
         });
     }
@@ -181,9 +172,7 @@ pub(super) fn advance_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
         .iter()
         .all(|component| matches!(component.run, AttemptState::Idle))
     {
-        if draft.job.awaits_victims_since().is_none() {
-            draft.emit(JobEventKind::ClaimReturned);
-        }
+        draft.emit(JobEventKind::ClaimReturned);
         return;
     }
     if queued_at_site::resubmit_deferred(draft) {

@@ -22,7 +22,6 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
         }
         JobEventKind::InputsArrived => record_inputs_ready(job),
         JobEventKind::ClaimBegun => {
-            end_wait_for_victims(job);
             job.phase = JobPhase::Claiming { since: at };
             job.components
                 .iter_mut()
@@ -32,11 +31,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             components,
             preempting,
         } => {
-            end_wait_for_victims(job);
             job.phase = JobPhase::Claiming { since: at };
-            if components.is_empty() {
-                job.next_claim = Some(at);
-            }
             job.preempting.extend(preempting);
             components
                 .iter()
@@ -70,12 +65,6 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
             };
         }
         _ => {}
-    }
-}
-
-fn end_wait_for_victims(job: &mut Job) {
-    if job.awaits_victims_since().is_some() {
-        job.next_claim = None;
     }
 }
 

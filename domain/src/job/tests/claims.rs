@@ -7,14 +7,13 @@ use proptest::prelude::*;
 
 use super::job_world::{JobWorld, site, spec};
 use crate::claim::{
-    ClaimPlace, ClaimTry, ClaimableSites, MinClaimInterval, PreemptibleJob, VictimProgress,
-    plan_claim,
+    ClaimPlace, ClaimTry, ClaimableSites, MinClaimInterval, PreemptibleJob, plan_claim,
 };
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use crate::job::job_command::{
     AttemptSighting, InputState, JobCommand, JobSurroundings, SubmissionAnswer,
 };
-use crate::job::job_state::{Component, Job, PhaseKind};
+use crate::job::job_state::{Job, PhaseKind};
 use crate::job::spec::{Priority, RequestType};
 use crate::placed::Placement;
 use crate::placement::{PlacementDefaults, PlacementRequest};
@@ -225,91 +224,8 @@ fn lower_jobs_at_its_site_give_way_to_a_component_that_fits_nowhere() {
             (vec![2], vec![])
         );
         assert_eq!(world.phase(), PhaseKind::Claiming);
-        assert!(!world.job.components.iter().any(Component::is_claimed));
-        assert_eq!(world.job.awaits_victims_since(), Some(world.now));
-        world.advance_secs(3);
-        let look = JobCommand::Look(JobSurroundings::default());
-        assert_eq!(world.apply_command(look).unwrap(), [""; 0]);
-        assert_eq!(next_try_secs(&world), Some(240_000), "once it has ended");
-        let mut field = claim_test_sites();
-        field.idle.insert(b(), 16);
-        let attempt = make_try(&mut world, &field);
-        assert_eq!(started_components(&attempt), [1, 2, 3]);
-        assert_eq!(preempted_jobs(&attempt), [0; 0]);
-        assert_eq!(world.job.awaits_victims_since(), None);
-        assert!(world.job.components.iter().all(Component::is_claimed));
         assert_eq!(next_try_secs(&world), None, "it leaves the claiming queue");
     }
-}
-
-/// Others take what was freed: the plan has failed, and no second wave follows.
-#[test]
-fn a_job_that_does_not_get_what_was_freed_for_it_tries_again_later() {
-    let mut world = job_world_at(240, 0, 8);
-    make_try(&mut world, &claim_test_sites());
-    world.advance_secs(3);
-    let mut field = claim_test_sites();
-    field.idle = BTreeMap::from([(a(), 7), (b(), 7), (c(), 4)]);
-    let attempt = make_try(&mut world, &field);
-    assert_eq!(attempt.start, []);
-    assert_eq!(preempted_jobs(&attempt), [0; 0]);
-    assert_eq!(world.job.awaits_victims_since(), None);
-    assert!(next_try_secs(&world).is_some_and(|next| next > 243_000));
-    let look = JobCommand::Look(JobSurroundings::default());
-    world.apply_command(look).unwrap();
-    assert_eq!(world.phase(), PhaseKind::Placed);
-}
-
-/// At B 3 + 9 = 12 would do for c2, and then not for c3.
-#[test]
-fn nobody_gives_way_if_that_does_not_suffice_for_all_components() {
-    let mut world = job_world_at(240, 0, 8);
-    let mut field = claim_test_sites();
-    field.idle.insert(b(), 3);
-    let placed = world.job.instants.placed.unwrap();
-    let mut started = Vec::new();
-    while let Some(at) = next_try_secs(&world) {
-        world.now = placed + DurationMs(at);
-        let attempt = make_try(&mut world, &field);
-        assert_eq!(preempted_jobs(&attempt), [0; 0], "after {at} ms");
-        started.push(started_components(&attempt));
-        field.idle.insert(a(), 4);
-    }
-    assert_eq!(world.now.since(placed), DurationMs(320_000), "the last try");
-    assert_eq!(started[0], [1]);
-    assert!(started[1..].iter().all(Vec::is_empty), "{started:?}");
-    assert_eq!(world.phase(), PhaseKind::Aborting);
-}
-
-/// A plan that was made before the job changed would end others for a part of it.
-#[test]
-fn a_plan_in_which_others_give_way_is_taken_whole_or_not_at_all() {
-    let mut world = job_world_at(240, 0, 8);
-    let mut attempt = plan_both_thresholds(&world, &mut claim_test_sites());
-    attempt.start.pop();
-    let claim = JobCommand::Claim(attempt, JobSurroundings::default());
-    assert!(world.apply_command(claim).is_err());
-    assert_eq!(world.phase(), PhaseKind::Placed);
-}
-
-#[test]
-fn who_was_chosen_gives_way_with_what_it_had_then_and_not_with_what_it_got_since() {
-    let mut world = JobWorld::new(spec(1));
-    let early = world.now;
-    world.run_to_payloads();
-    let now = world.now;
-    let progress = |world: &JobWorld, since| VictimProgress::of_job(Some(&world.job), since);
-    assert_eq!(progress(&world, now), VictimProgress::Holding);
-    world
-        .apply_command(JobCommand::Preempt { by: JobId(9) })
-        .unwrap();
-    assert_eq!(progress(&world, now), VictimProgress::Ending);
-    world.sight_attempt(0, AttemptSighting::Void);
-    assert_eq!(progress(&world, now), VictimProgress::Gone);
-    world.advance_secs(1);
-    world.run_to_payloads();
-    assert_eq!(progress(&world, now), VictimProgress::Gone, "another round");
-    assert_eq!(VictimProgress::of_job(None, early), VictimProgress::Gone);
 }
 
 /// Vectors I-5 and I-6.
